@@ -1,0 +1,45 @@
+# make grade [SUBMISSION=folder]   grade a submission on the CPU backend, into score.json
+# make test                        run all tests
+# make lint | bench | clean        style and types | speed of the grader itself | start over
+#
+# Everything is installed into .venv on the first run; only python3 (with headers), pip, g++ and
+# make have to be there.
+PYTHON     ?= python3
+SUBMISSION ?= solution/layernorm
+VENV       := .venv
+READY      := $(VENV)/.ready
+# what the native parts are compiled from: a change installs them anew
+NATIVE     := $(shell find CMakeLists.txt pyproject.toml assignment grader/native grader/emulator \
+                -name __pycache__ -prune -o -type f ! -name '*.md' ! -name '*.py' -print 2>/dev/null)
+
+.PHONY: grade test lint bench clean
+
+grade: $(READY)
+	@$(VENV)/bin/grader grade "$(SUBMISSION)" --backend cpu --json score.json
+	@echo "Written to score.json"
+
+test: $(READY)
+	@$(VENV)/bin/python -m pytest -n 2
+
+lint: $(READY)
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+
+bench: $(READY)
+	@$(VENV)/bin/python tests/bench.py
+
+# A venv without pip needs no ensurepip, which Debian ships separately; our own pip fills it.
+# The build tools are run-time dependencies too, so the build uses those of the venv.
+$(READY): $(NATIVE)
+	@$(PYTHON) grader/doctor.py
+	@echo "Installing into $(VENV) (once)..."
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --disable-pip-version-check \
+	    "scikit-build-core>=0.10" "pybind11>=2.13" "cmake>=3.24" "ninja>=1.11"
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) -m pip --python $(VENV)/bin/python install \
+	    --quiet --disable-pip-version-check --no-build-isolation --editable ".[test]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build score.json

@@ -1,0 +1,345 @@
+"""From a Submission to a Module: translate, compile and link it, in the sandbox, through CMake.
+
+The slow part, the binding of the assignment, was compiled when the grader was installed
+(`Native`); a submission costs one compile of the student's files and a link. Results are kept
+by content hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import places, sandbox
+from grader.assignment import Assignment
+from grader.errors import BuildFailed, InfrastructureError
+from grader.native.fingerprint import fingerprint
+from grader.sandbox import Sandbox
+from grader.submission import SourceFile, Submission
+
+SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
+BUILD_SECONDS = 60
+BUILD_BYTES = 3 << 30
+LOG_BYTES = 1 << 20
+SHOWN_LINES = 40
+
+
+@dataclass(frozen=True)
+class Native:
+    """What every submission of an assignment is linked with."""
+
+    fingerprint: str
+    runtime: Path
+    binding: Path
+
+
+@dataclass(frozen=True)
+class Module:
+    """A built submission: the Python extension module `submission`."""
+
+    path: Path
+    sha256: str
+
+
+def native(assignment: Assignment) -> Native:
+    """The native parts: those of the installation, or compiled now and kept in the cache.
+
+    Raises InfrastructureError when this machine cannot compile them.
+    """
+    wanted = fingerprint(assignment.folder)
+    installed = places.prebuilt()
+    if installed is not None:
+        found = _native_in(installed / "cpu", assignment, wanted)
+        if found is not None:
+            return found
+    kept = places.cache() / "native" / wanted
+    found = _native_in(kept / "grader" / "_prebuilt" / "cpu", assignment, wanted)
+    if found is not None:
+        return found
+    with _fresh_folder(kept) as folder:
+        _compile_native(assignment, folder)
+    found = _native_in(kept / "grader" / "_prebuilt" / "cpu", assignment, wanted)
+    if found is None:
+        raise InfrastructureError(f"the native parts of {assignment.id} were not where expected")
+    return found
+
+
+def build(submission: Submission, assignment: Assignment, box: Sandbox | None = None) -> Module:
+    """Build a submission for the CPU backend.
+
+    Raises BuildFailed with the first error in the student's own file and line, and
+    InfrastructureError when the tools are missing or the disk is full.
+    """
+    parts = native(assignment)
+    key = _key(submission, assignment, parts)
+    kept = places.cache() / "modules" / key
+    name = f"submission{SUFFIX}"
+    if not (kept / name).is_file():
+        with (
+            _fresh_folder(kept) as folder,
+            tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as work,
+        ):
+            _compile(submission, assignment, parts, Path(work), box or sandbox.choose())
+            shutil.copyfile(Path(work) / "build" / name, folder / name)
+    return Module(kept / name, key)
+
+
+# Native parts ------------------------------------------------------------------------------------
+
+
+def _native_in(folder: Path, assignment: Assignment, wanted: str) -> Native | None:
+    runtime = folder / "libemulator.a"
+    binding = folder / assignment.id / "binding.o"
+    stamp = folder / assignment.id / "fingerprint"
+    if not (runtime.is_file() and binding.is_file() and stamp.is_file()):
+        return None
+    if stamp.read_text().strip() != wanted:
+        return None
+    return Native(wanted, runtime, binding)
+
+
+def _compile_native(assignment: Assignment, folder: Path) -> None:
+    import pybind11
+
+    cmake, ninja = tools()
+    with tempfile.TemporaryDirectory(prefix="native-") as work:
+        configure = [
+            cmake, "-S", str(places.NATIVE), "-B", work, "-G", "Ninja",
+            f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release",
+            f"-DASSIGNMENT={assignment.folder}", f"-DPython_EXECUTABLE={sys.executable}",
+            f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
+        ]  # fmt: skip
+        for command in (
+            configure,
+            [cmake, "--build", work],
+            [cmake, "--install", work, "--prefix", str(folder)],
+        ):
+            done = subprocess.run(
+                command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+            )
+            if done.returncode != 0:
+                log = _first_lines(done.stdout + done.stderr, SHOWN_LINES)
+                raise InfrastructureError(
+                    f"cannot compile the native parts of {assignment.id} "
+                    f"(run `grader doctor`):\n{log}"
+                )
+
+
+def tools() -> tuple[str, str]:
+    """Paths of cmake and ninja: those that came from PyPI with the grader, else from PATH."""
+    found = []
+    for name in ("cmake", "ninja"):
+        beside = Path(sys.executable).parent / name
+        path = str(beside) if beside.is_file() else shutil.which(name)
+        if path is None:
+            raise InfrastructureError(f"{name} is missing: pip install {name}")
+        found.append(_real_tool(name, path))
+    return found[0], found[1]
+
+
+def _real_tool(name: str, path: str) -> str:
+    """The binary behind PyPI's Python wrapper script: it also works without that Python."""
+    try:
+        if name == "cmake":
+            import cmake
+
+            return str(Path(cmake.CMAKE_BIN_DIR) / "cmake")
+        import ninja
+
+        return str(Path(ninja.BIN_DIR) / "ninja")
+    except (ImportError, AttributeError):
+        return path
+
+
+# A submission ------------------------------------------------------------------------------------
+
+
+def _key(submission: Submission, assignment: Assignment, parts: Native) -> str:
+    digest = hashlib.sha256(f"{submission.sha256} {parts.fingerprint} {compiler()}".encode())
+    digest.update((places.EMULATOR / "frontend.py").read_bytes())
+    digest.update(assignment.header_path.read_bytes())
+    return digest.hexdigest()
+
+
+def compiler() -> str:
+    """The C++ compiler to use: $CXX, else g++, else clang++."""
+    for name in (os.environ.get("CXX"), "g++", "clang++"):
+        path = shutil.which(name) if name else None
+        if path is not None:
+            return path
+    raise InfrastructureError("no C++ compiler: apt install g++ (or set CXX)")
+
+
+def compiled_files(submission: Submission) -> list[str]:
+    """The .cu files to compile: all but those that another file includes."""
+    included = {
+        name
+        for file in submission.files
+        for name in re.findall(rb'(?m)^\s*#\s*include\s*"([^"]+)"', file.data)
+    }
+    tails = {Path(name.decode(errors="replace")).name for name in included}
+    return [
+        file.name
+        for file in submission.files
+        if file.name.endswith(".cu") and Path(file.name).name not in tails
+    ]
+
+
+def _compile(
+    submission: Submission, assignment: Assignment, parts: Native, work: Path, box: Sandbox
+) -> None:
+    source, contract, target = work / "submission", work / "contract", work / "build"
+    for folder in (source, contract, target):
+        folder.mkdir()
+    for file in submission.files:
+        _write(source, file, assignment)
+    header = contract / assignment.header
+    header.write_bytes(assignment.header_path.read_bytes())
+    cmake, ninja = tools()
+    python, python_folders = sandbox.python()
+    configure = [
+        cmake, "-S", str(places.NATIVE / "submission"), "-B", str(target), "-G", "Ninja",
+        "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_MAKE_PROGRAM={ninja}",
+        f"-DCMAKE_CXX_COMPILER={compiler()}",
+        # the compiler was tried when the native parts were built
+        "-DCMAKE_CXX_COMPILER_WORKS=TRUE", "-DCMAKE_CXX_SCAN_FOR_MODULES=OFF",
+        f"-DFOLDER={source}", f"-DSOURCES={';'.join(compiled_files(submission))}",
+        f"-DHEADER={header}", f"-DEMULATOR={places.EMULATOR}",
+        f"-DBINDING={parts.binding}", f"-DRUNTIME={parts.runtime}",
+        f"-DPYTHON={python}", f"-DSUFFIX={SUFFIX}", "-Wno-dev",
+    ]  # fmt: skip
+    script = (
+        f"ulimit -d {BUILD_BYTES >> 10}; ulimit -t {BUILD_SECONDS}; ulimit -c 0; "
+        f"{shlex.join(configure)} && {shlex.join([cmake, '--build', str(target)])}"
+    )
+    with (work / "log").open("w+b") as log:
+        process = box.start(
+            ["/bin/sh", "-c", script],
+            readable=[
+                source, contract, places.EMULATOR, places.NATIVE / "submission",
+                parts.binding, parts.runtime, Path(cmake).parent.parent, Path(ninja).parent,
+                *python_folders, *_compiler_folders(),
+            ],
+            writable=[target],
+            folder=target,
+            stdout=log,
+        )  # fmt: skip
+        try:
+            code = process.wait(BUILD_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise BuildFailed(
+                f"compiling took longer than {BUILD_SECONDS} seconds and was ended", ""
+            ) from None
+        finally:
+            sandbox.kill(process)
+        log.seek(0)
+        text = log.read(LOG_BYTES).decode(errors="replace")
+    if code != 0:
+        raise _failure(text, submission, work)
+    if not (target / f"submission{SUFFIX}").is_file():
+        raise InfrastructureError("the build ended well but left no module")
+
+
+def _compiler_folders() -> list[Path]:
+    """Where the compiler lives if that is not /usr, which every sandbox shows."""
+    root = Path(compiler()).resolve().parent.parent
+    return [] if root.is_relative_to("/usr") or root == Path("/") else [root]
+
+
+def _write(folder: Path, file: SourceFile, assignment: Assignment) -> None:
+    """Write a student's file; the contract is always the assignment's own copy."""
+    if Path(file.name).name == assignment.header:
+        return
+    path = folder / file.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(file.data)
+
+
+DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)"
+)
+UNDEFINED = re.compile(r"^(?P<where>.*?):? ?undefined reference to [`'](?P<name>.*?)'$")
+
+
+def _failure(log: str, submission: Submission, work: Path) -> BuildFailed:
+    """The compiler's words, without our folders and build chatter, first error first."""
+    text = log
+    for folder in (f"{work}/build/cpp/", f"{work}/submission/", f"{work}/contract/", f"{work}/"):
+        text = text.replace(folder, "")
+    names = {file.name for file in submission.files}
+    lines = text.splitlines()
+    errors = [match for match in map(DIAGNOSTIC.match, lines) if match]
+    own = [match for match in errors if match["file"] in names]
+    if errors:
+        first = (own or errors)[0]
+        sentence = f"{first['file']}:{first['line']}: {first['text']}"
+        start = lines.index(first.group(0))
+        # "In function ...", "In file included from ..." stand before their error
+        while start > 0 and re.match(r"^(In file|\s+from|.*: In |.*: At )", lines[start - 1]):
+            start -= 1
+        shown = [line for line in lines[start:] if not _is_chatter(line)]
+        return BuildFailed(sentence, _first_lines("\n".join(shown), SHOWN_LINES))
+    for line in lines:
+        undefined = UNDEFINED.match(line)
+        if undefined:
+            return BuildFailed(
+                f"{undefined['name']} is used but no file of the submission defines it", line
+            )
+    if re.search(r"virtual memory exhausted|out of memory|Killed|Cannot allocate", text):
+        return BuildFailed(f"compiling needed more than {BUILD_BYTES >> 30} GB of memory", "")
+    if "CPU time limit" in text or "XCPU" in text:
+        return BuildFailed(f"compiling took longer than {BUILD_SECONDS} seconds and was ended", "")
+    shown = [line for line in lines if not _is_chatter(line)]
+    if not shown:
+        raise InfrastructureError("the compiler could not be run; see `grader doctor`")
+    return BuildFailed("the submission does not build", _first_lines("\n".join(shown), SHOWN_LINES))
+
+
+def _is_chatter(line: str) -> bool:
+    return bool(
+        re.match(
+            r"^(\[\d+/\d+\]|-- |ninja: |FAILED: |CMake Error|Call Stack|/\S*/(g\+\+|c\+\+) )", line
+        )
+    )
+
+
+def _first_lines(text: str, count: int) -> str:
+    lines = text.strip().splitlines()
+    more = len(lines) - count
+    return "\n".join(lines[:count]) + (f"\n... {more} more lines" if more > 0 else "")
+
+
+@contextmanager
+def _fresh_folder(final: Path) -> Iterator[Path]:
+    """A new folder that becomes `final` when the block ends well; two builders may race."""
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="new-", dir=final.parent))
+    except OSError as error:
+        raise InfrastructureError(
+            f"cannot write the build cache {final.parent}: {error.strerror} "
+            "(set KERNEL_GRADER_CACHE to a folder that can be written)"
+        ) from None
+    try:
+        yield folder
+        folder.chmod(0o755)
+        try:
+            folder.rename(final)
+        except OSError:
+            if not final.is_dir():  # somebody else finished the same build first
+                raise
+    except OSError as error:
+        raise InfrastructureError(f"cannot build in {folder}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,290 @@
+"""Runs the correctness tests of a part: cases -> calls -> verdicts -> TestResult.
+
+A case is several calls in one process: a shape, the same buffers with new data, another shape in
+the same buffers, and the first shape again, each under another order of threads. State that is
+kept between calls shows, and so does a result that depends on who runs first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from grader.assignment import Assignment, Part
+from grader.cases import Case, cases, shrink, smaller, token
+from grader.compare import Mismatch, compare
+from grader.score import Failure, Finding, TestResult
+from grader.session import Buffer, Call, Fault, Session
+
+# Steps are basic blocks that the emulator executes; a launcher that needs this many per call is
+# not slow but stuck. The second number is per element of the case.
+STEPS = 200_000_000
+STEPS_PER_ELEMENT = 20_000
+LARGE_ELEMENTS = 100_000
+SHRINK_TRIES = 40
+SHRINK_ELEMENTS = 150_000
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a case failed: in which of its calls, and what was wrong there."""
+
+    call: int
+    dims: dict[str, int]
+    kind: str
+    sentence: str
+    output: str | None = None
+    mismatch: Mismatch | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a case."""
+
+    dims: dict[str, int]
+    data: int  # which data: the n-th stream of the case's generator
+    schedule: int
+
+
+@dataclass
+class Checker:
+    """The tests of one part of one submission, on one worker session."""
+
+    assignment: Assignment
+    part: Part
+    session: Session
+    master: bytes
+    progress: Progress = lambda _: None
+    findings: list[Finding] = field(default_factory=list)
+
+    def run(self, test_id: str) -> TestResult:
+        """Run all cases of a test up to the first that fails, and report the smallest failure."""
+        tried: list[Case] = []
+        for case in cases(self.assignment, self.part, test_id, self.master):
+            tried.append(case)
+            self.progress(f"{self.part.title}, {test_id}: case {len(tried)}")
+            problem = self.try_case(test_id, case)
+            if problem is not None:
+                self.progress(f"{self.part.title}, {test_id}: looking for a smaller failing case")
+                return self._failed(test_id, tried, *self._smallest(test_id, case, problem))
+        return self._result(test_id, True, tried, "")
+
+    def not_run(self, test_id: str, why: str) -> TestResult:
+        return self._result(test_id, None, [], why)
+
+    # One case -----------------------------------------------------------------------------------
+
+    def try_case(self, test_id: str, case: Case) -> Problem | None:
+        """All calls of a case in the running worker; None when every one was right."""
+        for number, step in enumerate(self._steps(test_id, case)):
+            problem = self._try_step(test_id, case, number, step)
+            if problem is not None:
+                return problem
+        return None
+
+    def _steps(self, test_id: str, case: Case) -> list[Step]:
+        test = self.assignment.test(test_id)
+        shuffled = 2 + case.seed % 1_000_003
+        steps = [Step(case.dims, 0, 0), Step(case.dims, 1, 1)]
+        if case.elements <= LARGE_ELEMENTS:
+            steps += [Step(smaller(case.dims, test), 2, shuffled), Step(case.dims, 3, shuffled + 1)]
+        return steps
+
+    def _try_step(self, test_id: str, case: Case, number: int, step: Step) -> Problem | None:
+        bound = self.assignment.test(test_id).bound
+        inputs = self.assignment.inputs(
+            self.part, case.family, step.dims, case.scale, case.rng(step.data)
+        )
+        call = Call(
+            launcher=self.part.launcher,
+            arguments=self._arguments(case, step, inputs),
+            schedule=step.schedule,
+            steps=STEPS + STEPS_PER_ELEMENT * case.elements,
+        )
+        answer = self.session.call(call)
+        if isinstance(answer, Fault):
+            return Problem(number, step.dims, answer.kind, answer.sentence)
+        if answer.damage:
+            kind = "input_written" if "the input" in answer.damage[0] else "out_of_bounds"
+            return Problem(number, step.dims, kind, answer.damage[0])
+        expected = self.assignment.expected(self.part, step.dims, inputs, bound)
+        for name in self.part.outputs:
+            wrong = compare(answer.outputs[name], expected[name], self.assignment.arrays[name])
+            if wrong is not None:
+                return Problem(
+                    number, step.dims, "wrong_result", _sentence(name, wrong), name, wrong
+                )
+        return None
+
+    def _arguments(
+        self, case: Case, step: Step, inputs: dict[str, np.ndarray]
+    ) -> list[Buffer | int]:
+        arguments: list[Buffer | int] = []
+        for name in self.part.arguments:
+            if name in step.dims:
+                arguments.append(step.dims[name])
+                continue
+            shape = self.assignment.shape(name, step.dims)
+            room = int(np.prod(self.assignment.shape(name, case.dims)))
+            data = None if name in self.part.outputs else np.ascontiguousarray(inputs[name])
+            arguments.append(Buffer(name, shape, data, max(room, int(np.prod(shape)))))
+        return arguments
+
+    # A failure ----------------------------------------------------------------------------------
+
+    def _smallest(self, test_id: str, case: Case, problem: Problem) -> tuple[Case, Problem]:
+        """A smaller case with the same kind of problem, seen in a clean worker; else the same."""
+        if problem.kind in ("timeout", "endless_loop", "missing"):
+            return case, problem  # slow to repeat, or not about the case at all
+
+        def fails(candidate: Case) -> bool:
+            self.session.stop()
+            found = self.try_case(test_id, candidate)
+            return found is not None and found.kind == problem.kind
+
+        test = self.assignment.test(test_id)
+        small = shrink(case, test, fails, SHRINK_TRIES, SHRINK_ELEMENTS)
+        self.session.stop()
+        again = self.try_case(test_id, small)
+        if again is None or again.kind != problem.kind:
+            note = (
+                "it did not fail again in a fresh process: it depends on earlier calls or on luck"
+            )
+            return case, replace(problem, note=note)
+        return small, replace(again, note=self._diagnose(test_id, small, again))
+
+    def _diagnose(self, test_id: str, case: Case, problem: Problem) -> str:
+        """Is it the data, the order of threads, or state? Repeat the one call on its own."""
+        if problem.kind in ("crashed", "exited", "exception"):
+            last = self.session.log.strip().splitlines()[-1:]
+            return f"it printed: {last[0][:200]}" if last else ""
+        if problem.kind != "wrong_result":
+            return ""
+        step = self._steps(test_id, case)[problem.call]
+
+        def alone(schedule: int) -> bool:
+            self.session.stop()
+            only = Step(step.dims, step.data, schedule)
+            return self._try_step(test_id, case, problem.call, only) is not None
+
+        if not alone(step.schedule):
+            return (
+                "the same call is right in a fresh process: the launcher keeps something between "
+                "calls (a static variable, a cached pointer or result, a workspace not cleared)"
+            )
+        if not all(alone(schedule) for schedule in (0, 1)):
+            return (
+                "with the same data it is right when threads run in another order: a race, such as "
+                "a missing __syncthreads() or an update by many threads that is not atomic"
+            )
+        return ""
+
+    def _failed(self, test_id: str, tried: list[Case], case: Case, problem: Problem) -> TestResult:
+        wrong = problem.mismatch
+        self._note_finding(problem)
+        failure = Failure(
+            dims=problem.dims,
+            family=case.family,
+            scale=case.scale,
+            output=problem.output,
+            index=list(wrong.index) if wrong else None,
+            expected=wrong.expected if wrong else None,
+            actual=wrong.actual if wrong else None,
+            error=wrong.error if wrong else None,
+            allowed=wrong.allowed if wrong else None,
+            repro=f"grader repro {token(self.part.id, test_id, case)}",
+        )
+        where = msgspec.structs.replace(case, dims=problem.dims).describe()
+        message = f"{problem.sentence} [{where}]"
+        if problem.note:
+            message += f"; {problem.note}"
+        return self._result(test_id, False, tried, message, failure)
+
+    def _note_finding(self, problem: Problem) -> None:
+        if problem.kind == "wrong_result":
+            return
+        place = re.match(r"([^\s:]+):(\d+): (.*)", problem.sentence, re.S)
+        self.findings.append(
+            Finding(
+                severity="error",
+                kind=problem.kind,
+                part=self.part.id,
+                file=place[1] if place else None,
+                line=int(place[2]) if place else None,
+                message=place[3] if place else problem.sentence,
+                rationale=RATIONALES.get(problem.kind, ""),
+                count=1,
+            )
+        )
+
+    def _result(
+        self,
+        test_id: str,
+        passed: bool | None,
+        tried: list[Case],
+        message: str,
+        failure: Failure | None = None,
+    ) -> TestResult:
+        worth = float(self.part.points[test_id])
+        return TestResult(
+            id=test_id,
+            title=self.assignment.test(test_id).title,
+            passed=passed,
+            score=worth if passed else 0.0,
+            max_score=worth,
+            cases=tried,
+            message=message,
+            failure=failure,
+        )
+
+
+def _sentence(name: str, wrong: Mismatch) -> str:
+    """What is wrong with an output, for a student: the element, how many, where, and why."""
+    place = f"`{name}`[{', '.join(map(str, wrong.index))}]"
+    if wrong.actual == "not written":
+        text = f"{place} was never written (it still holds the NaN that it arrived with)"
+    elif isinstance(wrong.actual, str):
+        text = f"{place} is {wrong.actual}, expected {wrong.expected:.7g}"
+    else:
+        text = (
+            f"{place} is {wrong.actual:.7g}, expected {wrong.expected:.7g} "
+            f"(error {wrong.error:.2g}, allowed {wrong.allowed:.2g})"
+        )
+    if wrong.size > 1:
+        text += f"; {wrong.wrong} of {wrong.size} elements are wrong"
+    if wrong.pattern:
+        text += f": {wrong.pattern}"
+    if wrong.mistake:
+        text += f". {wrong.mistake}"
+    return text
+
+
+# Why a kind of fault is one, in a sentence for a student.
+RATIONALES = {
+    "out_of_bounds": "Memory beyond an array belongs to something else: on a GPU such a write "
+    "corrupts another tensor without any message.",
+    "input_written": "The caller still needs its inputs: another kernel may be reading them.",
+    "illegal_address": "On a GPU this access ends the kernel with cudaErrorIllegalAddress, and "
+    "every later CUDA call fails too.",
+    "misaligned": "A vector access must be aligned to its own size: a float4 to 16 bytes.",
+    "deadlock": "Threads wait for others that never come: on a GPU the kernel would hang.",
+    "divergent_barrier": "All threads of a block must reach the same __syncthreads(): "
+    "otherwise its behaviour is undefined.",
+    "shuffle": "Every lane named in the mask must execute the same shuffle: "
+    "otherwise the values read are undefined.",
+    "endless_loop": "The loop does not come to an end: look at its condition and its step.",
+    "launch": "The kernel never ran. Check cudaGetLastError() after a launch.",
+    "assert": "An assert of your own found its condition false.",
+    "exited": "A launcher is called many times in one process: it has to return.",
+    "crashed": "Host code crashed. Device pointers can only be dereferenced in kernels.",
+    "timeout": "A launcher enqueues its work and returns.",
+    "missing": "The part cannot be run without its launcher.",
+    "exception": "A launcher reports nothing by exceptions: its caller is C.",
+}

@@ -1,0 +1,263 @@
+"""The command `grader`.
+
+Exit codes: 0 done, 1 a test failed (`check`, `repro`), 2 the command or a configuration is wrong
+(nothing was written), 3 this machine cannot do it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grader.errors import GraderError, InfrastructureError, UsageError
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
+
+assignment_option = click.option(
+    "--assignment", metavar="NAME", help="Name or folder of the assignment; found by itself."
+)
+backend_option = click.option(
+    "--backend", default="auto", show_default=True, metavar="NAME",
+    help="auto or cpu: where the kernels run.",
+)  # fmt: skip
+json_option = click.option(
+    "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE",
+    help="Write the score there.",
+)  # fmt: skip
+seed_option = click.option(
+    "--seed", metavar="TEXT", help="Master that all cases follow from; public when left out."
+)
+seed_file_option = click.option(
+    "--seed-file", type=click.Path(path_type=Path), metavar="FILE",
+    help="File that holds the secret master.",
+)  # fmt: skip
+part_option = click.option(
+    "--part", "parts", multiple=True, metavar="ID", help="Only this part; may be repeated."
+)
+
+
+def sentences(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn the grader's own errors into one sentence and the exit code they stand for."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except InfrastructureError as error:
+            click.echo(f"grader: {error}", err=True)
+            sys.exit(EXIT_INFRASTRUCTURE)
+        except UsageError as error:
+            click.echo(f"grader: {error}", err=True)
+            sys.exit(EXIT_USAGE)
+        except GraderError as error:
+            click.echo(f"grader: {error}", err=True)
+            sys.exit(EXIT_FAILED)
+        except KeyboardInterrupt:
+            click.echo("grader: interrupted, nothing was written", err=True)
+            sys.exit(130)
+
+    return wrapped
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kernel-grader", prog_name="grader")
+def main() -> None:
+    """Grades CUDA kernels, with or without a GPU."""
+
+
+@main.command()
+@click.argument("submission", type=click.Path())
+@assignment_option
+@backend_option
+@part_option
+@json_option
+@seed_option
+@seed_file_option
+@sentences
+def grade(
+    submission: str,
+    assignment: str | None,
+    backend: str,
+    parts: tuple[str, ...],
+    json_path: Path | None,
+    seed: str | None,
+    seed_file: Path | None,
+) -> None:
+    """Grade the folder SUBMISSION and print its score.
+
+    Ends with 0 whenever there is a score, whatever the marks.
+    """
+    from grader import terminal
+    from grader.grading import grade as run
+    from grader.score import check_writable, write
+
+    if json_path is not None:
+        check_writable(json_path)
+    master = _master(seed, seed_file)
+    with terminal.progress() as progress:
+        score = run(
+            submission,
+            assignment=assignment,
+            backend=backend,
+            master=master,
+            parts=parts,
+            progress=progress,
+        )
+    if json_path is not None:
+        write(score, json_path)
+    click.echo(terminal.show(score))
+    if score.status == "infrastructure_error":
+        sys.exit(EXIT_INFRASTRUCTURE)
+
+
+@main.command()
+@click.argument("submission", type=click.Path(), default=".")
+@assignment_option
+@backend_option
+@part_option
+@json_option
+@sentences
+def check(
+    submission: str,
+    assignment: str | None,
+    backend: str,
+    parts: tuple[str, ...],
+    json_path: Path | None,
+) -> None:
+    """Check your own work in the folder SUBMISSION (default: here).
+
+    The same tests as the real grading, on public cases. Ends with 1 if a test fails.
+    """
+    from grader import terminal
+    from grader.grading import grade as run
+    from grader.score import check_writable, write
+
+    if json_path is not None:
+        check_writable(json_path)
+    with terminal.progress() as progress:
+        score = run(
+            submission, assignment=assignment, backend=backend, parts=parts, progress=progress
+        )
+    if json_path is not None:
+        write(score, json_path)
+    click.echo(terminal.show(score))
+    if score.status == "infrastructure_error":
+        sys.exit(EXIT_INFRASTRUCTURE)
+    if score.status != "graded" or any(test.passed is False for _, test in score.tests()):
+        sys.exit(EXIT_FAILED)
+
+
+@main.command()
+@click.argument("case")
+@click.argument("submission", type=click.Path(), default=".")
+@assignment_option
+@sentences
+def repro(case: str, submission: str, assignment: str | None) -> None:
+    """Run one CASE again, as a failure names it, and show what the kernel printed.
+
+    Ends with 1 if it still fails.
+    """
+    from grader.cases import parse_token
+    from grader.grading import repro as run
+    from grader.grading import resolve
+
+    used = resolve(submission, assignment)
+    part, test, parsed = parse_token(case, used)
+    problem, log = run(submission, part, test, parsed, used)
+    if log.strip():
+        click.echo(f"The submission printed:\n{log.rstrip()}\n")
+    where = f"{part.title}, {test}: {parsed.describe()}"
+    if problem is None:
+        click.echo(f"{where}: {click.style('right', fg='green')}")
+        return
+    click.echo(f"{where}: {click.style('wrong', fg='red')}\n  {problem.sentence}")
+    if problem.call:
+        sizes = " ".join(f"{name}={value}" for name, value in problem.dims.items())
+        click.echo(
+            f"  in call {problem.call + 1} of the case ({sizes}); the calls before were right"
+        )
+    sys.exit(EXIT_FAILED)
+
+
+@main.command()
+@sentences
+def doctor() -> None:
+    """Say what this machine can do, and how to fix what it cannot.
+
+    Ends with 3 if it cannot grade.
+    """
+    from grader.doctor import examine
+
+    well = True
+    for finding in examine():
+        mark, colour = {True: ("ok", "green"), False: ("MISSING", "red"), None: ("-", "yellow")}[
+            finding.state
+        ]
+        click.echo(f"{click.style(f'{mark:<8}', fg=colour)}{finding.what}: {finding.says}")
+        if finding.fix:
+            click.echo(f"        fix: {finding.fix}")
+        well = well and finding.state is not False
+    if not well:
+        sys.exit(EXIT_INFRASTRUCTURE)
+
+
+@main.group()
+def author() -> None:
+    """For authors of assignments."""
+
+
+@author.command()
+@click.argument("solution", type=click.Path(path_type=Path))
+@click.argument("starter", type=click.Path(path_type=Path))
+@click.option("--check", "only_check", is_flag=True, help="Only say whether STARTER is in step.")
+@sentences
+def strip(solution: Path, starter: Path, only_check: bool) -> None:
+    """Generate the folder STARTER from the folder SOLUTION.
+
+    Removes what stands between BEGIN SOLUTION and END SOLUTION; the hints stay.
+    """
+    from grader import author as authoring
+
+    if only_check:
+        differing = authoring.out_of_step(solution, starter)
+        for name in differing:
+            click.echo(f"{name} is out of step", err=True)
+        if differing:
+            sys.exit(EXIT_FAILED)
+        click.echo("in step")
+        return
+    for path in authoring.strip(solution, starter):
+        click.echo(f"wrote {path}")
+
+
+@author.command()
+@click.argument("assignment")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The zip to write.")
+@sentences
+def handout(assignment: str, out: Path | None) -> None:
+    """Pack what students get for ASSIGNMENT: starter, contract, handout, and the grader itself."""
+    from grader import author as authoring
+
+    path = authoring.handout(assignment, out or Path(f"{Path(assignment).name}-handout.zip"))
+    click.echo(f"wrote {path}")
+
+
+def _master(seed: str | None, seed_file: Path | None) -> bytes:
+    from grader.cases import PUBLIC_MASTER
+
+    if seed is not None and seed_file is not None:
+        raise UsageError("give --seed or --seed-file, not both")
+    if seed_file is not None:
+        try:
+            master = seed_file.read_bytes().strip()
+        except OSError as error:
+            raise UsageError(f"cannot read the seed file {seed_file}: {error.strerror}") from None
+        if not master:
+            raise UsageError(f"the seed file {seed_file} is empty")
+        return master
+    return PUBLIC_MASTER if seed is None else seed.encode()

@@ -1,0 +1,173 @@
+// Device memory and control, as the grading worker uses them from Python.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#ifdef __CUDA_EMULATOR__
+#include <emulator/control.h>
+#endif
+
+namespace kernel_grader {
+
+namespace py = pybind11;
+
+// What the device says about an error; the emulator knows the line and the reason.
+inline std::string describe(cudaError_t error) {
+#ifdef __CUDA_EMULATOR__
+    const std::string fault = emu_fault();
+    if (!fault.empty()) {
+        return fault;
+    }
+#endif
+    return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+}
+
+inline void check(cudaError_t error) {
+    if (error != cudaSuccess) {
+        throw std::runtime_error(describe(error));
+    }
+}
+
+// The stream that launchers get: never the default one, so that a submission that ignores its
+// `stream` argument is used as it would be in a real program.
+inline cudaStream_t stream() {
+    static cudaStream_t made = [] {
+        cudaStream_t created = nullptr;
+        check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking));
+        return created;
+    }();
+    return made;
+}
+
+// A host array on the device for the length of one call.
+class HostCopy {
+public:
+    HostCopy(const py::handle& array, const std::string& type, std::size_t item_size,
+             bool is_output, std::size_t position)
+        : info_(request(array, is_output, position)), is_output_(is_output) {
+        const std::string given = info_.format == "f"   ? "float"
+                                  : info_.format == "d" ? "double"
+                                                        : "format '" + info_.format + "'";
+        const bool integer = type != "float" && type != "double";
+        if (info_.itemsize != static_cast<py::ssize_t>(item_size) || (!integer && given != type)) {
+            throw py::type_error("argument " + std::to_string(position + 1) + " must hold " +
+                                 type + " elements, not " + given);
+        }
+        check(cudaMalloc(&device_, bytes()));
+        check(cudaMemcpy(device_, info_.ptr, bytes(), cudaMemcpyHostToDevice));
+    }
+    HostCopy(const HostCopy&) = delete;
+    HostCopy& operator=(const HostCopy&) = delete;
+    ~HostCopy() { cudaFree(device_); }
+
+    void* device() const { return device_; }
+
+    void copy_back() {
+        if (is_output_) {
+            check(cudaMemcpy(info_.ptr, device_, bytes(), cudaMemcpyDeviceToHost));
+        }
+    }
+
+private:
+    static py::buffer_info request(const py::handle& array, bool writable, std::size_t position) {
+        if (!py::isinstance<py::buffer>(array)) {
+            throw py::type_error("argument " + std::to_string(position + 1) +
+                                 " must be an array or a device address (an int)");
+        }
+        py::buffer_info info = py::reinterpret_borrow<py::buffer>(array).request(writable);
+        py::ssize_t dense = info.itemsize;
+        for (py::ssize_t axis = info.ndim; axis-- > 0;) {
+            if (info.shape[axis] > 1 && info.strides[axis] != dense) {
+                throw py::type_error("argument " + std::to_string(position + 1) +
+                                     " must be C-contiguous (numpy.ascontiguousarray)");
+            }
+            dense *= info.shape[axis];
+        }
+        return info;
+    }
+
+    std::size_t bytes() const { return static_cast<std::size_t>(info_.size * info_.itemsize); }
+
+    py::buffer_info info_;
+    bool is_output_;
+    void* device_ = nullptr;
+};
+
+inline std::uintptr_t allocate(std::size_t bytes) {
+    void* made = nullptr;
+    check(cudaMalloc(&made, bytes));
+    return reinterpret_cast<std::uintptr_t>(made);
+}
+
+inline void release(std::uintptr_t address) { check(cudaFree(reinterpret_cast<void*>(address))); }
+
+inline void copy_in(std::uintptr_t to, const py::buffer& from) {
+    const py::buffer_info info = from.request();
+    check(cudaMemcpy(reinterpret_cast<void*>(to), info.ptr,
+                     static_cast<std::size_t>(info.size * info.itemsize), cudaMemcpyHostToDevice));
+}
+
+inline void copy_out(const py::buffer& to, std::uintptr_t from) {
+    const py::buffer_info info = to.request(true);
+    check(cudaMemcpy(info.ptr, reinterpret_cast<const void*>(from),
+                     static_cast<std::size_t>(info.size * info.itemsize), cudaMemcpyDeviceToHost));
+}
+
+// Waits for everything that was launched. Returns (error code, kind, sentence); (0, "", "") is
+// success. A launch error that nobody asked about counts too.
+inline py::tuple synchronize() {
+    cudaError_t error = cudaGetLastError();
+    const cudaError_t finished = cudaDeviceSynchronize();
+    if (finished != cudaSuccess) {
+        error = finished;
+    }
+    std::string kind;
+#ifdef __CUDA_EMULATOR__
+    kind = emu_fault_kind();
+    if (!kind.empty() && error == cudaSuccess) {
+        error = cudaErrorUnknown;
+    }
+#endif
+    if (error == cudaSuccess) {
+        return py::make_tuple(0, "", "");
+    }
+    return py::make_tuple(static_cast<int>(error), kind, describe(error));
+}
+
+// Order of blocks, warps and lanes on the emulator; a GPU decides for itself.
+inline void schedule([[maybe_unused]] std::uint64_t seed,
+                     [[maybe_unused]] std::uint64_t step_budget) {
+#ifdef __CUDA_EMULATOR__
+    emu_set_schedule(seed);
+    emu_set_step_budget(step_budget);
+#endif
+}
+
+inline void name([[maybe_unused]] std::uintptr_t address, [[maybe_unused]] const char* label) {
+#ifdef __CUDA_EMULATOR__
+    emu_name(reinterpret_cast<void*>(address), label);
+#endif
+}
+
+// Defines the functions above in the module, once.
+inline void bind_device(py::module_& module) {
+    if (py::hasattr(module, "launchers")) {
+        return;
+    }
+    module.attr("launchers") = py::dict();
+    module.def("allocate", &allocate);
+    module.def("release", &release);
+    module.def("copy_in", &copy_in);
+    module.def("copy_out", &copy_out);
+    module.def("synchronize", &synchronize);
+    module.def("schedule", &schedule);
+    module.def("name", &name);
+}
+
+}  // namespace kernel_grader

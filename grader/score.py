@@ -1,0 +1,197 @@
+"""The result of grading, `kernel-grader/score/v1`: what is written, shown and exported.
+
+Points are counted in tenths, as integers, and only printed as decimals, so sums are exact. The
+schema is open: parts, tests and dimensions are the assignment's own. `schema()` is published as
+`grader/score.schema.json`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from grader.cases import Case
+from grader.errors import UsageError
+
+SCHEMA: Literal["kernel-grader/score/v1"] = "kernel-grader/score/v1"
+
+Status = Literal["graded", "build_failed", "rejected", "infrastructure_error"]
+Severity = Literal["error", "warning", "advice"]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The smallest failing call that was found. Without a wrong element, `output` is null."""
+
+    dims: dict[str, int]
+    family: str
+    scale: float
+    output: str | None
+    index: list[int] | None
+    expected: float | None
+    actual: float | str | None
+    error: float | None
+    allowed: float | None
+    repro: str
+
+
+class TestResult(msgspec.Struct, frozen=True):
+    """passed: true, false, or null for a test that was not run (its score is 0 then).
+
+    `cases` are all that were tried, the failing one last; they replay this very test.
+    """
+
+    id: str
+    title: str
+    passed: bool | None
+    score: float
+    max_score: float
+    cases: list[Case]
+    message: str
+    failure: Failure | None = None
+
+
+class PartResult(msgspec.Struct, frozen=True):
+    id: str
+    title: str
+    score: float
+    max_score: float
+    tests: list[TestResult]
+    timing: None = None
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What was seen at a place in the student's code. An `error` failed the test that showed it."""
+
+    severity: Severity
+    kind: str
+    part: str
+    file: str | None
+    line: int | None
+    message: str
+    rationale: str
+    count: int
+
+
+class AssignmentInfo(msgspec.Struct, frozen=True):
+    id: str
+    title: str
+    version: str
+
+
+class SubmissionInfo(msgspec.Struct, frozen=True):
+    id: str
+    sha256: str | None
+    files: list[str]
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """seed: "public" or "secret"; the master itself is never recorded."""
+
+    grader: str
+    backend: Literal["cpu", "cuda"]
+    device: str
+    sandbox: str
+    seed: Literal["public", "secret"]
+    started_at: str
+    duration_seconds: float
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """score == sum of the parts == sum of the tests. `message` says why there are no parts.
+
+    An infrastructure error carries no score: `score` is null.
+    """
+
+    schema: Literal["kernel-grader/score/v1"] = SCHEMA
+    status: Status
+    score: float | None
+    max_score: float
+    needs_review: bool = False
+    message: str
+    assignment: AssignmentInfo
+    submission: SubmissionInfo
+    parts: list[PartResult]
+    findings: list[Finding]
+    environment: Environment
+
+    def tests(self) -> Iterable[tuple[PartResult, TestResult]]:
+        """All tests with their parts, in order."""
+        for part in self.parts:
+            for test in part.tests:
+                yield part, test
+
+
+def tenths(points: float) -> int:
+    return round(points * 10)
+
+
+def points(in_tenths: int) -> float:
+    return in_tenths / 10
+
+
+def total(scores: Iterable[float]) -> float:
+    """Exact sum of points."""
+    return points(sum(map(tenths, scores)))
+
+
+def encode(score: Score) -> bytes:
+    """Indented JSON with a newline at the end. Finite numbers only."""
+    raw = msgspec.json.encode(score)
+    return msgspec.json.format(raw, indent=2) + b"\n"
+
+
+def decode(data: bytes) -> Score:
+    """Raises UsageError for anything that is not a score."""
+    try:
+        return msgspec.json.decode(data, type=Score)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"not a {SCHEMA} file: {error}") from None
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a score."""
+    made = msgspec.json.schema(Score)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": SCHEMA,
+        **made,
+    }
+
+
+def check_writable(path: Path) -> None:
+    """Raises UsageError, before any work, when a result could not be written there."""
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder")
+    parent = path.parent
+    if not parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {parent}")
+    if not os.access(parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise UsageError(f"cannot write {path}: permission denied")
+
+
+def write(score: Score, path: Path) -> None:
+    """Write atomically: a reader sees the old file or the new one, never half of it.
+
+    An infrastructure error never replaces an earlier score.
+    """
+    if score.status == "infrastructure_error" and path.exists():
+        return
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(encode(score))
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

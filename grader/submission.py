@@ -1,0 +1,149 @@
+"""A submission: a folder of source files, read once, never executed here.
+
+Everything later works on the bytes that were read, so nothing changes between hashing,
+compiling and grading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.assignment import Assignment
+from grader.errors import Rejected, UsageError
+
+SOURCE_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".inl")
+IGNORED_FOLDERS = ("__pycache__", "build", "venv", "node_modules", "CMakeFiles", "__MACOSX")
+MAX_FILE_BYTES = 1 << 20
+MAX_FILES = 100
+MAX_FOLDER_BYTES = 50 << 20
+MAX_ENTRIES = 10_000
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A source file: its name relative to the submission, with `/`, and its bytes."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Submission:
+    """`id` is the folder's name; `sha256` depends on names and contents of the files only."""
+
+    id: str
+    folder: Path
+    files: tuple[SourceFile, ...]
+    sha256: str
+
+
+def read(folder: str | Path, assignment: Assignment) -> Submission:
+    """Read the source files of a submission.
+
+    Raises UsageError when there is no such folder, and Rejected when it cannot be graded: the
+    required file is missing, empty or binary, it is too large, a link leads out of the folder.
+    """
+    root = Path(folder)
+    if not root.exists():
+        raise UsageError(f"no such folder: {folder}")
+    if not root.is_dir():
+        raise UsageError(f"{folder} is a file: name the folder that holds {assignment.source}")
+    root = root.resolve()
+    try:
+        files = tuple(sorted(_source_files(root), key=lambda file: file.name))
+    except PermissionError as error:
+        raise UsageError(f"cannot read {error.filename}: permission denied") from None
+    _require(assignment.source, root, files)
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{len(file.name)}:{file.name}:{len(file.data)}:".encode())
+        digest.update(file.data)
+    return Submission(root.name, root, files, digest.hexdigest())
+
+
+def _source_files(root: Path) -> Iterator[SourceFile]:
+    total = 0
+    count = 0
+    for path, info in _walk(root):
+        total += info.st_size
+        if total > MAX_FOLDER_BYTES:
+            raise Rejected(
+                f"the folder holds more than {MAX_FOLDER_BYTES >> 20} MB: hand in source files only"
+            )
+        if path.suffix not in SOURCE_SUFFIXES:
+            continue
+        name = path.relative_to(root).as_posix()
+        count += 1
+        if count > MAX_FILES:
+            raise Rejected(f"more than {MAX_FILES} source files: hand in your own files only")
+        if not stat.S_ISREG(info.st_mode):
+            raise Rejected(f"{name} is not an ordinary file")
+        if info.st_size > MAX_FILE_BYTES:
+            raise Rejected(
+                f"{name} has {info.st_size / (1 << 20):.1f} MB: "
+                f"a source file may have {MAX_FILE_BYTES >> 20} MB"
+            )
+        yield SourceFile(name, _text(name, path.read_bytes()))
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Files below root that are not hidden; a link must stay inside the folder."""
+    entries = 0
+    folders = [root]
+    while folders:
+        with os.scandir(folders.pop()) as found:
+            listed = sorted(found, key=lambda entry: entry.name)
+        for entry in listed:
+            entries += 1
+            if entries > MAX_ENTRIES:
+                raise Rejected(f"more than {MAX_ENTRIES} files: hand in source files only")
+            if entry.name.startswith(".") or entry.name in IGNORED_FOLDERS:
+                continue
+            path = Path(entry.path)
+            if entry.is_symlink():
+                target = path.resolve()
+                if not target.is_relative_to(root):
+                    raise Rejected(
+                        f"{path.relative_to(root)} is a link out of the folder: "
+                        "hand in the file itself"
+                    )
+                if not target.is_file():
+                    continue  # a link to a folder inside is walked under its own name
+                yield path, target.stat()
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            else:
+                yield path, entry.stat(follow_symlinks=False)
+
+
+def _text(name: str, data: bytes) -> bytes:
+    """The bytes, if they look like text; a UTF-8 byte-order mark is dropped."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise Rejected(f"{name} is UTF-16 text: save it as UTF-8")
+    if b"\0" in data:
+        raise Rejected(f"{name} is a binary file, not CUDA source text")
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _require(source: str, root: Path, files: tuple[SourceFile, ...]) -> None:
+    for file in files:
+        if file.name == source:
+            if not file.data.strip():
+                raise Rejected(f"{source} is empty")
+            return
+    for file in files:
+        if file.name.lower() == source.lower():
+            raise Rejected(f"there is no {source}, but a {file.name}: rename it to {source}")
+        if file.name.endswith("/" + source):
+            raise Rejected(
+                f"there is no {source} in {root.name}, but there is one in "
+                f"{file.name.removesuffix('/' + source)}: hand in that folder"
+            )
+    others = [file.name for file in files if file.name.endswith(".cu")]
+    found = f" (found {', '.join(others[:3])})" if others else ""
+    raise Rejected(f"there is no {source} in the folder{found}")

@@ -1,0 +1,118 @@
+"""How a score looks on a terminal: a table, then each failure in its own paragraph."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+from grader.score import PartResult, Score, TestResult
+
+WIDTH = 100
+MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("-", "yellow")}
+
+
+def show(score: Score) -> str:
+    """The whole score as text; click drops the colours where they do not belong."""
+    lines = [f"{score.assignment.title}: {score.submission.id}", ""]
+    if score.status != "graded":
+        lines += [click.style(HEADLINES[score.status], fg="red", bold=True), *_wrap(score.message)]
+    else:
+        lines += _table(score)
+        if score.message:
+            lines += ["", *_wrap(score.message)]
+        lines += _paragraphs(score)
+    if score.score is not None:
+        lines += [
+            "",
+            click.style(f"Score: {_number(score.score)} of {_number(score.max_score)}", bold=True),
+        ]
+        note = _unscored(score)
+        if note:
+            lines += [note]
+    return "\n".join(lines)
+
+
+HEADLINES = {
+    "build_failed": "The submission does not build.",
+    "rejected": "The submission cannot be graded.",
+    "infrastructure_error": "This machine could not grade it (the submission is not at fault).",
+}
+
+
+def _table(score: Score) -> Iterator[str]:
+    width = max(len(test.id) for _, test in score.tests())
+    for part in score.parts:
+        yield f"{part.title:<{width + 24}}{_points(part.score, part.max_score)}"
+        for test in part.tests:
+            mark, colour = MARKS[test.passed]
+            count = f"{len(test.cases)} cases" if test.cases else ""
+            name = f"  {test.id:<{width}}  {click.style(f'{mark:<4}', fg=colour)}  {count:<10}"
+            yield f"{name:<{width + 24}}    {_points(test.score, test.max_score)}"
+
+
+def _points(score: float, maximum: float) -> str:
+    return f"{_number(score):>6} / {_number(maximum)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}"
+
+
+def _paragraphs(score: Score) -> Iterator[str]:
+    """Why each failed test failed, and how to see it again."""
+    for part, test in score.tests():
+        if test.passed is False:
+            yield ""
+            yield click.style(f"{part.title}, {test.id}", bold=True) + f" ({test.title})"
+            yield from _wrap(test.message)
+            yield from _rationale(score, part, test)
+            if test.failure is not None:
+                yield f"  again: {test.failure.repro} {score.submission.id}"
+
+
+def _rationale(score: Score, part: PartResult, test: TestResult) -> Iterator[str]:
+    for finding in score.findings:
+        if finding.part == part.id and finding.message in test.message and finding.rationale:
+            yield from _wrap(finding.rationale)
+            return
+
+
+def _unscored(score: Score) -> str:
+    """The points that no test could give, and why."""
+    speed = [test for _, test in score.tests() if test.message.startswith("not scored")]
+    if not speed:
+        return ""
+    lost = sum(test.max_score for test in speed)
+    return f"({_number(lost)} points for {speed[0].id} are {speed[0].message})"
+
+
+def _wrap(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        # compiler output keeps its shape, sentences are wrapped
+        if line.startswith((" ", "\t")) or len(line) <= WIDTH:
+            yield f"  {line}"
+        else:
+            yield textwrap.fill(
+                line,
+                WIDTH,
+                initial_indent="  ",
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Says what is going on, on a terminal only: on standard error, so that output stays clean."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("Starting") as status:
+        yield status.update

@@ -1,0 +1,137 @@
+"""How fast the grader itself is, against its budgets: `make bench`.
+
+    python tests/bench.py [--cold] [--json FILE]
+
+Every figure is the median of several runs of the real commands, in one session, on this machine.
+`--cold` adds the time from nothing: it copies the repository and runs `make grade` there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GRADER = Path(sys.executable).parent / "grader"
+SOLUTION = ROOT / "solution" / "layernorm"
+STARTER = ROOT / "starter" / "layernorm"
+
+
+def seconds(command: list[str], env: dict[str, str], codes: tuple[int, ...] = (0,)) -> float:
+    """Wall time of a command that must end with one of these codes."""
+    began = time.perf_counter()
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    took = time.perf_counter() - began
+    if done.returncode not in codes:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return took
+
+
+def median(measure: Callable[[], float], runs: int) -> float:
+    return statistics.median(measure() for _ in range(runs))
+
+
+def peak_megabytes(command: list[str], env: dict[str, str]) -> float:
+    """The largest resident size of a command or of any program it starts."""
+    script = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout) / 1024
+
+
+def cold() -> float:
+    """`make grade` in a copy without .venv, build folder or cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "repository"
+        ignored = shutil.ignore_patterns(".venv", "build", ".git", "__pycache__", ".*_cache")
+        shutil.copytree(ROOT, copy, ignore=ignored)
+        env = {**os.environ, "KERNEL_GRADER_CACHE": f"{folder}/cache"}
+        return seconds(["make", "-C", str(copy), "grade"], env)
+
+
+def measure(runs: int, with_cold: bool) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+
+    def note(what: str, value: float, unit: str, budget: float) -> None:
+        rows.append({"what": what, "value": round(value, 2), "unit": unit, "budget": budget})
+        mark = "ok" if value <= budget else "OVER"
+        print(f"{what:<58}{value:8.2f} {unit:<3} of {budget:g}  {mark}", flush=True)
+
+    with tempfile.TemporaryDirectory() as cache:
+        env = {**os.environ, "KERNEL_GRADER_CACHE": cache}
+        grade = [str(GRADER), "grade", str(SOLUTION)]
+        check = [str(GRADER), "check", str(STARTER)]
+
+        def without_modules() -> None:
+            shutil.rmtree(Path(cache) / "modules", ignore_errors=True)
+
+        def first(command: list[str], codes: tuple[int, ...]) -> float:
+            without_modules()
+            return seconds(command, env, codes)
+
+        build = [
+            sys.executable,
+            "-c",
+            "import sys, time; from grader import assignment, build, submission\n"
+            "a = assignment(sys.argv[1]); s = submission.read(sys.argv[2], a); build.native(a)\n"
+            "t = time.perf_counter(); build.build(s, a); print(time.perf_counter() - t)",
+            "layernorm",
+            str(SOLUTION),
+        ]
+
+        def rebuild() -> float:
+            without_modules()
+            done = subprocess.run(build, env=env, capture_output=True, text=True, check=True)
+            return float(done.stdout)
+
+        note(
+            "check to the first failure (starter, compiled anew)",
+            median(lambda: first([*check, "--part", "forward"], (1,)), runs),
+            "s",
+            5,
+        )
+        note(
+            "grade of the solution (compiled anew)",
+            median(lambda: first(grade, (0,)), runs),
+            "s",
+            8,
+        )
+        note("rebuild of one submission", median(rebuild, runs), "s", 2)
+        note("peak memory of grade", peak_megabytes(grade, env), "MB", 700)
+    if with_cold:
+        note("make grade from nothing", cold(), "s", 120)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--cold", action="store_true", help="also time `make grade` from nothing")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    given = parser.parse_args()
+    rows = measure(given.runs, given.cold)
+    if given.json:
+        machine = {"cores": os.cpu_count(), "machine": platform.machine()}
+        given.json.write_text(json.dumps({"machine": machine, "figures": rows}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
