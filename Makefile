@@ -37,7 +37,8 @@ $(READY): $(NATIVE)
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv --without-pip $(VENV)
 	@$(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --disable-pip-version-check \
 	    "scikit-build-core>=0.10" "pybind11>=2.13" "cmake>=3.24" "ninja>=1.11"
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) -m pip --python $(VENV)/bin/python install \
+	@python=$$(command -v $(PYTHON)); PATH="$(CURDIR)/$(VENV)/bin:$$PATH" \
+	    $$python -m pip --python $(VENV)/bin/python install \
 	    --quiet --disable-pip-version-check --no-build-isolation --editable ".[test]"
 	@touch $@
 

@@ -129,7 +129,7 @@ def _handout_files(root: Path, starter: Path, used: Assignment) -> set[tuple[Pat
         if path.is_file():
             files.add((path, Path(used.id) / path.relative_to(starter)))
     files.add((used.folder / "README.md", Path("README.md")))
-    # the grader, so that `pip install ./grader-package` works without any other source
+    # the grader, so that `pip install ./kernel-grader` works without any other source
     package = Path("kernel-grader")
     for top in ("CMakeLists.txt", "pyproject.toml", "LICENSE", "README.md"):
         files.add((root / top, package / top))

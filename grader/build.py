@@ -167,7 +167,8 @@ def _real_tool(name: str, path: str) -> str:
 
 def _key(submission: Submission, assignment: Assignment, parts: Native) -> str:
     digest = hashlib.sha256(f"{submission.sha256} {parts.fingerprint} {compiler()}".encode())
-    digest.update((places.EMULATOR / "frontend.py").read_bytes())
+    for path in sorted(places.EMULATOR.glob("*.py")):  # the front end
+        digest.update(path.read_bytes())
     digest.update(assignment.header_path.read_bytes())
     return digest.hexdigest()
 
@@ -217,7 +218,7 @@ def _compile(
         f"-DFOLDER={source}", f"-DSOURCES={';'.join(compiled_files(submission))}",
         f"-DHEADER={header}", f"-DEMULATOR={places.EMULATOR}",
         f"-DBINDING={parts.binding}", f"-DRUNTIME={parts.runtime}",
-        f"-DPYTHON={python}", f"-DSUFFIX={SUFFIX}", "-Wno-dev",
+        f"-DPYTHON={python}", f"-DSUFFIX={SUFFIX}",
     ]  # fmt: skip
     script = (
         f"ulimit -d {BUILD_BYTES >> 10}; ulimit -t {BUILD_SECONDS}; ulimit -c 0; "

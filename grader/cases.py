@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -87,7 +88,8 @@ def parse_token(text: str, assignment: Assignment) -> tuple[Part, str, Case]:
         case = Case(dims, given["family"], float(given["scale"]), int(given["seed"]))
     except ValueError as error:
         raise UsageError(f"a number in the case is wrong: {error}") from None
-    if min(dims.values()) < 1 or case.elements > 1 << 31 or not 0 <= case.seed < 1 << 53:
+    legal = min(dims.values()) >= 1 and case.elements <= 1 << 31 and 0 <= case.seed < 1 << 53
+    if not legal or not np.isfinite(case.scale):
         raise UsageError("a number in the case is out of range")
     return part, match[2], case
 
@@ -231,13 +233,13 @@ def _sizes(legal: Mapping[str, Range], max_elements: int) -> SearchStrategy[dict
     @st.composite
     def draw_sizes(draw: DrawFn) -> dict[str, int]:
         left = max_elements
-        for span in legal.values():
-            left //= span.min
+        others = math.prod(span.min for span in legal.values())
         dims: dict[str, int] = {}
         # last dimension first: it is the contiguous one, where most corners are
         for name, span in reversed(list(legal.items())):
-            dims[name] = draw(_size(span, max(span.min, left * span.min)))
-            left = left * span.min // dims[name]
+            others //= span.min  # what the dimensions still to be drawn need at least
+            dims[name] = draw(_size(span, max(span.min, left // others)))
+            left //= dims[name]
         return {name: dims[name] for name in legal}
 
     return draw_sizes()

@@ -260,4 +260,6 @@ def _master(seed: str | None, seed_file: Path | None) -> bytes:
         if not master:
             raise UsageError(f"the seed file {seed_file} is empty")
         return master
+    if seed is not None and not seed.strip():
+        raise UsageError("--seed is empty")
     return PUBLIC_MASTER if seed is None else seed.encode()

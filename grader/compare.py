@@ -64,12 +64,13 @@ def compare(
     allowed = allowance(expected)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(got.astype(np.float64) - expected.value)
-        accepted = error <= allowed  # false for NaN, whatever the bound
+        accepted = np.isfinite(got) & (error <= allowed)  # false for NaN, whatever the bound
+        ratio = error / allowed
     if accepted.all():
         return None
     wrong = ~accepted
     unwritten = got.view(np.uint32) == POISON
-    index = _worst(got, error / allowed, wrong, unwritten)
+    index = _worst(got, ratio, wrong, unwritten)
     actual = float(got[index])
     return Mismatch(
         index=tuple(int(i) for i in index),

@@ -91,7 +91,8 @@ def examine() -> Iterator[Diagnosis]:
     except GraderError as error:
         yield Diagnosis("assignments", False, str(error))
     cache = places.cache()
-    writable = os.access(_existing(cache), os.W_OK)
+    nearest = _existing(cache)
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK)
     yield Diagnosis(
         "build cache",
         writable,

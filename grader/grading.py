@@ -58,7 +58,7 @@ def grade(
         raise UsageError(f"unknown backend {backend!r}: known are {', '.join(BACKENDS)}")
     used = resolve(folder, assignment)
     _ = used.reference  # a broken assignment shows before any work
-    wanted = [used.part(name) for name in parts] or list(used.parts)
+    wanted = [used.part(name) for name in dict.fromkeys(parts)] or list(used.parts)
     started = datetime.now(UTC)
     clock = time.monotonic()
     name = Path(folder).resolve().name

@@ -168,6 +168,8 @@ def check_writable(path: Path) -> None:
     """Raises UsageError, before any work, when a result could not be written there."""
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder")
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
+        raise UsageError(f"cannot write {path}: it is no ordinary file")
     parent = path.parent
     if not parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no folder {parent}")

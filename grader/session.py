@@ -138,7 +138,7 @@ class Session:
         try:
             self._control.sendall(record)
         except OSError:
-            return self._lost(0.0)
+            return self._lost(2.0)
         reply = self._receive(self.call_seconds)
         if isinstance(reply, Fault):
             return reply

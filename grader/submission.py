@@ -18,6 +18,7 @@ from grader.errors import Rejected, UsageError
 
 SOURCE_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".inl")
 IGNORED_FOLDERS = ("__pycache__", "build", "venv", "node_modules", "CMakeFiles", "__MACOSX")
+UNSAFE = set('"\\;[]')  # characters that mean something else in a list of files or an #include
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 100
 MAX_FOLDER_BYTES = 50 << 20
@@ -78,6 +79,8 @@ def _source_files(root: Path) -> Iterator[SourceFile]:
         if path.suffix not in SOURCE_SUFFIXES:
             continue
         name = path.relative_to(root).as_posix()
+        if not name.isprintable() or set(name) & UNSAFE:  # no tool could name it
+            raise Rejected(f"{name!a} is no usable file name: rename the file")
         count += 1
         if count > MAX_FILES:
             raise Rejected(f"more than {MAX_FILES} source files: hand in your own files only")
@@ -106,7 +109,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
                 continue
             path = Path(entry.path)
             if entry.is_symlink():
-                target = path.resolve()
+                target = Path(os.path.realpath(path))  # unlike resolve(), no error for a loop
                 if not target.is_relative_to(root):
                     raise Rejected(
                         f"{path.relative_to(root)} is a link out of the folder: "

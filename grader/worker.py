@@ -94,6 +94,9 @@ def obey(
     try:
         getattr(module, launcher)(*values)
     except Exception as error:
+        code, kind_of_fault, sentence = module.synchronize()
+        if kind_of_fault:  # the emulator ends an endless loop of host code by an exception
+            return CUDA_ERROR, code, kind_of_fault, sentence
         return EXCEPTION, 0, "exception", str(error)
     code, kind_of_fault, sentence = module.synchronize()
     if code:

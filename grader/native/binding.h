@@ -10,8 +10,10 @@
 // The same source serves both backends: <cuda_runtime.h> is NVIDIA's or the emulator's.
 #pragma once
 
-#include <cuda_runtime.h>
+// pybind11 first: CUDA's __noinline__ macro would break the standard library's attributes
 #include <pybind11/pybind11.h>
+
+#include <cuda_runtime.h>
 
 #include "device.h"
 
@@ -124,11 +126,12 @@ void bind_launcher(py::module_& module, const char* name, void (*launcher)(A...)
 
 }  // namespace kernel_grader
 
-// The weak redeclaration lets a submission without this launcher still link: only its own part
-// fails then.
-#define BIND_LAUNCHER(module, launcher)                                    \
-    do {                                                                   \
-        extern __attribute__((weak)) decltype(launcher) launcher;          \
-        kernel_grader::bind_device(module);                                \
-        kernel_grader::bind_launcher(module, #launcher, &launcher);        \
+// The weak symbol lets a submission without this launcher still link: only its own part fails then.
+// (A pragma, since g++ ignores the attribute on a redeclaration in a function.)
+#define KERNEL_GRADER_PRAGMA(text) _Pragma(#text)
+#define BIND_LAUNCHER(module, launcher)                             \
+    do {                                                            \
+        KERNEL_GRADER_PRAGMA(weak launcher)                         \
+        kernel_grader::bind_device(module);                         \
+        kernel_grader::bind_launcher(module, #launcher, &launcher); \
     } while (false)

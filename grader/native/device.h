@@ -1,11 +1,14 @@
 // Device memory and control, as the grading worker uses them from Python.
 #pragma once
 
-#include <cuda_runtime.h>
+// pybind11 first: CUDA's __noinline__ macro would break the standard library's attributes
 #include <pybind11/pybind11.h>
+
+#include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 
@@ -122,6 +125,7 @@ inline void copy_out(const py::buffer& to, std::uintptr_t from) {
 // Waits for everything that was launched. Returns (error code, kind, sentence); (0, "", "") is
 // success. A launch error that nobody asked about counts too.
 inline py::tuple synchronize() {
+    std::fflush(nullptr);  // what host code printed: the process may be killed at any time
     cudaError_t error = cudaGetLastError();
     const cudaError_t finished = cudaDeviceSynchronize();
     if (finished != cudaSuccess) {
