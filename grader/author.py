@@ -128,6 +128,7 @@ def _handout_files(root: Path, starter: Path, used: Assignment) -> set[tuple[Pat
     for path in starter.rglob("*"):
         if path.is_file():
             files.add((path, Path(used.id) / path.relative_to(starter)))
+    files.add((used.header_path, Path(used.id) / used.header))
     files.add((used.folder / "README.md", Path("README.md")))
     # the grader, so that `pip install ./kernel-grader` works without any other source
     package = Path("kernel-grader")

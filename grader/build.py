@@ -166,7 +166,9 @@ def _real_tool(name: str, path: str) -> str:
 
 
 def _key(submission: Submission, assignment: Assignment, parts: Native) -> str:
-    digest = hashlib.sha256(f"{submission.sha256} {parts.fingerprint} {compiler()}".encode())
+    digest = hashlib.sha256(
+        f"{submission.sha256} {parts.fingerprint} {_compiler_identity()}".encode()
+    )
     for path in sorted(places.EMULATOR.glob("*.py")):  # the front end
         digest.update(path.read_bytes())
     digest.update(assignment.header_path.read_bytes())
@@ -182,18 +184,24 @@ def compiler() -> str:
     raise InfrastructureError("no C++ compiler: apt install g++ (or set CXX)")
 
 
+def _compiler_identity() -> str:
+    """Changes when the compiler does: an upgrade must not find what its predecessor built."""
+    path = os.path.realpath(compiler())
+    info = os.stat(path)
+    return f"{path} {info.st_size} {info.st_mtime_ns}"
+
+
 def compiled_files(submission: Submission) -> list[str]:
     """The .cu files to compile: all but those that another file includes."""
     included = {
-        name
+        os.path.normpath(Path(file.name).parent / name.decode(errors="replace"))
         for file in submission.files
-        for name in re.findall(rb'(?m)^\s*#\s*include\s*"([^"]+)"', file.data)
+        for name in re.findall(rb'(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', file.data)
     }
-    tails = {Path(name.decode(errors="replace")).name for name in included}
     return [
         file.name
         for file in submission.files
-        if file.name.endswith(".cu") and Path(file.name).name not in tails
+        if file.name.endswith(".cu") and file.name not in included
     ]
 
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from grader.assignment import Assignment, Dims, Family, Part, Range, Test
+from grader.assignment import Assignment, Dims, Family
 from grader.errors import UsageError, did_you_mean
+from grader.manifest import Part, Range, Test
 
 if TYPE_CHECKING:
     from hypothesis import settings
@@ -167,7 +168,7 @@ def shrink(
     # running out of tries looks like flakiness to hypothesis; the best so far is kept anyway
     with suppress(HypothesisException):
         find(
-            _sizes(below, case.elements),
+            _sizes(below, case.elements, corners=False),
             predicate,
             settings=_settings(max_tries, shrinking=True),
             random=random.Random(case.seed),
@@ -218,7 +219,7 @@ def _dims_family_scale(
 
     @st.composite
     def draw_all(draw: DrawFn) -> tuple[dict[str, int], str, float]:
-        dims = draw(_sizes(test.dimensions, test.max_elements))
+        dims = draw(_sizes(test.dimensions, test.max_elements, corners=True))
         family = draw(st.sampled_from(test.families))
         low, high = families[family].exponents
         return dims, family, 10.0 ** draw(st.integers(low, high))
@@ -226,8 +227,10 @@ def _dims_family_scale(
     return draw_all()
 
 
-def _sizes(legal: Mapping[str, Range], max_elements: int) -> SearchStrategy[dict[str, int]]:
-    """Dimensions with a bounded product; sizes around powers of two are likely."""
+def _sizes(
+    legal: Mapping[str, Range], max_elements: int, *, corners: bool
+) -> SearchStrategy[dict[str, int]]:
+    """Dimensions with a bounded product; corners: sizes around powers of two are likely."""
     from hypothesis import strategies as st
 
     @st.composite
@@ -238,14 +241,15 @@ def _sizes(legal: Mapping[str, Range], max_elements: int) -> SearchStrategy[dict
         # last dimension first: it is the contiguous one, where most corners are
         for name, span in reversed(list(legal.items())):
             others //= span.min  # what the dimensions still to be drawn need at least
-            dims[name] = draw(_size(span, max(span.min, left // others)))
+            limit = max(span.min, left // others)
+            dims[name] = draw(_size(span, limit, corners=corners))
             left //= dims[name]
         return {name: dims[name] for name in legal}
 
     return draw_sizes()
 
 
-def _size(span: Range, limit: int) -> SearchStrategy[int]:
+def _size(span: Range, limit: int, *, corners: bool) -> SearchStrategy[int]:
     from hypothesis import strategies as st
 
     high = span.floor(limit)
@@ -254,7 +258,8 @@ def _size(span: Range, limit: int) -> SearchStrategy[int]:
         for power in range(high.bit_length() + 1)
         for value in (2**power - 1, 2**power, 2**power + 1)
     }
-    corners = sorted(value for value in near if value <= high)
     steps = st.integers(0, (high - span.min) // span.step)
     anywhere = steps.map(lambda count: span.min + count * span.step)
-    return st.one_of(st.sampled_from(corners), anywhere)
+    if not corners:
+        return anywhere
+    return st.one_of(st.sampled_from(sorted(value for value in near if value <= high)), anywhere)

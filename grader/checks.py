@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from grader.assignment import Assignment, Part
+from grader.assignment import Assignment
 from grader.cases import Case, cases, shrink, smaller, token
 from grader.compare import Mismatch, compare
+from grader.manifest import Part
 from grader.score import Failure, Finding, TestResult
 from grader.session import Buffer, Call, Fault, Session
 
@@ -42,6 +43,7 @@ class Problem:
     output: str | None = None
     mismatch: Mismatch | None = None
     note: str = ""
+    shrinkable: bool = True
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,11 @@ class Checker:
         )
         answer = self.session.call(call)
         if isinstance(answer, Fault):
-            return Problem(number, step.dims, answer.kind, answer.sentence)
+            slow = answer.kind in ("timeout", "endless_loop")
+            about_the_case = not (slow or answer.loading or answer.kind == "missing")
+            return Problem(
+                number, step.dims, answer.kind, answer.sentence, shrinkable=about_the_case
+            )
         if answer.damage:
             kind = "input_written" if "the input" in answer.damage[0] else "out_of_bounds"
             return Problem(number, step.dims, kind, answer.damage[0])
@@ -141,7 +147,7 @@ class Checker:
 
     def _smallest(self, test_id: str, case: Case, problem: Problem) -> tuple[Case, Problem]:
         """A smaller case with the same kind of problem, seen in a clean worker; else the same."""
-        if problem.kind in ("timeout", "endless_loop", "missing"):
+        if not problem.shrinkable:
             return case, problem  # slow to repeat, or not about the case at all
 
         def fails(candidate: Case) -> bool:

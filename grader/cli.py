@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 a test failed (`check`, `repro`), 2 the command or a confi
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -110,7 +111,7 @@ def grade(
         )
     if json_path is not None:
         write(score, json_path)
-    click.echo(terminal.show(score))
+    click.echo(terminal.show(score, _arguments(submission, assignment)))
     if score.status == "infrastructure_error":
         sys.exit(EXIT_INFRASTRUCTURE)
 
@@ -145,7 +146,7 @@ def check(
         )
     if json_path is not None:
         write(score, json_path)
-    click.echo(terminal.show(score))
+    click.echo(terminal.show(score, _arguments(submission, assignment)))
     if score.status == "infrastructure_error":
         sys.exit(EXIT_INFRASTRUCTURE)
     if score.status != "graded" or any(test.passed is False for _, test in score.tests()):
@@ -245,6 +246,14 @@ def handout(assignment: str, out: Path | None) -> None:
 
     path = authoring.handout(assignment, out or Path(f"{Path(assignment).name}-handout.zip"))
     click.echo(f"wrote {path}")
+
+
+def _arguments(submission: str, assignment: str | None) -> str:
+    """How to name the same submission on another command line."""
+    named = [] if submission == "." else [submission]
+    if assignment is not None:
+        named += ["--assignment", assignment]
+    return shlex.join(named)
 
 
 def _master(seed: str | None, seed_file: Path | None) -> bytes:

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 from grader import build, sandbox, submission
-from grader.assignment import Assignment, Part, detect
+from grader.assignment import Assignment, detect
 from grader.assignment import load as load_assignment
 from grader.author import MARKER
 from grader.cases import PUBLIC_MASTER, Case
 from grader.checks import Checker, Problem
 from grader.errors import BuildFailed, InfrastructureError, Rejected, UsageError
+from grader.manifest import Part
 from grader.score import (
     AssignmentInfo,
     Environment,

@@ -75,10 +75,11 @@ class Returned:
 
 @dataclass(frozen=True)
 class Fault:
-    """The call did not come back well. `fatal`: the worker is gone or must not be used again."""
+    """The call did not come back well; the next one starts with a clean worker."""
 
     kind: str
     sentence: str
+    loading: bool = False  # before any call: it has nothing to do with a case
 
 
 class Session:
@@ -183,7 +184,7 @@ class Session:
             said = self.log.strip()
             if reply.kind == "exited" and re.search(r"^bwrap: |^Fatal Python|can't open", said):
                 raise InfrastructureError(f"cannot start a worker: {said.splitlines()[0]}")
-            return Fault(reply.kind, f"while the module was loaded, {reply.sentence}")
+            return Fault(reply.kind, f"while the module was loaded, {reply.sentence}", loading=True)
         status, _, sentence = reply
         if status == worker.READY:
             return None

@@ -15,8 +15,11 @@ WIDTH = 100
 MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("-", "yellow")}
 
 
-def show(score: Score) -> str:
-    """The whole score as text; click drops the colours where they do not belong."""
+def show(score: Score, arguments: str) -> str:
+    """The whole score as text; click drops the colours where they do not belong.
+
+    arguments: what to add to a `grader repro` line, as the user named it.
+    """
     lines = [f"{score.assignment.title}: {score.submission.id}", ""]
     if score.status != "graded":
         lines += [click.style(HEADLINES[score.status], fg="red", bold=True), *_wrap(score.message)]
@@ -24,7 +27,7 @@ def show(score: Score) -> str:
         lines += _table(score)
         if score.message:
             lines += ["", *_wrap(score.message)]
-        lines += _paragraphs(score)
+        lines += _paragraphs(score, arguments)
     if score.score is not None:
         lines += [
             "",
@@ -49,7 +52,8 @@ def _table(score: Score) -> Iterator[str]:
         yield f"{part.title:<{width + 24}}{_points(part.score, part.max_score)}"
         for test in part.tests:
             mark, colour = MARKS[test.passed]
-            count = f"{len(test.cases)} cases" if test.cases else ""
+            tried = len(test.cases)
+            count = f"{tried} case{'s' if tried > 1 else ''}" if tried else ""
             name = f"  {test.id:<{width}}  {click.style(f'{mark:<4}', fg=colour)}  {count:<10}"
             yield f"{name:<{width + 24}}    {_points(test.score, test.max_score)}"
 
@@ -62,7 +66,7 @@ def _number(value: float) -> str:
     return f"{value:g}"
 
 
-def _paragraphs(score: Score) -> Iterator[str]:
+def _paragraphs(score: Score, arguments: str) -> Iterator[str]:
     """Why each failed test failed, and how to see it again."""
     for part, test in score.tests():
         if test.passed is False:
@@ -71,7 +75,7 @@ def _paragraphs(score: Score) -> Iterator[str]:
             yield from _wrap(test.message)
             yield from _rationale(score, part, test)
             if test.failure is not None:
-                yield f"  again: {test.failure.repro} {score.submission.id}"
+                yield f"  again: {test.failure.repro} {arguments}".rstrip()
 
 
 def _rationale(score: Score, part: PartResult, test: TestResult) -> Iterator[str]:

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 
@@ -164,6 +165,7 @@ inline void bind_device(py::module_& module) {
     if (py::hasattr(module, "launchers")) {
         return;
     }
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a crash must not swallow what was printed
     module.attr("launchers") = py::dict();
     module.def("allocate", &allocate);
     module.def("release", &release);

@@ -1,0 +1,1 @@
+"""CUDA on the CPU: front end, headers and runtime. See README.md."""

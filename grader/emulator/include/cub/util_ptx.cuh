@@ -1,0 +1,3 @@
+// CUB helpers that kernels may name.
+#pragma once
+#include "thread/thread_operators.cuh"

@@ -1,0 +1,3 @@
+// cuda_device_runtime_api.h: part of what cuda_runtime.h declares.
+#pragma once
+#include "cuda_runtime.h"

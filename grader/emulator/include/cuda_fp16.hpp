@@ -1,0 +1,3 @@
+// half
+#pragma once
+#include "cuda_fp16.h"

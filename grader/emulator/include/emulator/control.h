@@ -1,0 +1,36 @@
+/* What a program around the emulator may set and ask. Plain C; not for students. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Order in which blocks, warps and lanes run: 0 ascending, 1 descending, any other a seed of shuffles. */
+void emu_set_schedule(uint64_t seed);
+/* Steps (iterations of loops, threads started, waits) before a program is ended; 0: no limit. Restarts the count. */
+void emu_set_step_budget(uint64_t steps);
+/* Steps taken since the budget was last set. */
+uint64_t emu_steps(void);
+/* Bytes of device memory; what cudaMemGetInfo calls total. */
+void emu_set_device_memory(size_t bytes);
+size_t emu_device_memory_used(void);
+/* OS threads that run blocks. Kept for later: device code runs on one thread whatever is asked. */
+void emu_set_workers(int workers);
+/* Call the allocation that holds `device_pointer` by this name in messages. */
+void emu_name(void* device_pointer, const char* name);
+/* The first fault, as a sentence with file and line, and its kind; "" if there is none. Kinds: deadlock,
+   divergent_barrier, shuffle, endless_loop, illegal_address, misaligned, stack_overflow, assert, launch, trap,
+   api, unsupported. */
+const char* emu_fault(void);
+const char* emu_fault_kind(void);
+/* Something doubtful that CUDA leaves undefined but that need not be wrong; "" if there is nothing. */
+const char* emu_note(void);
+/* Forget fault, note and sticky error, as a new process would. */
+void emu_clear_fault(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,27 @@
+// Codes of the operations that headers hand to the runtime.
+#pragma once
+
+// Warp operations. Shuffles come first.
+enum {
+    __EMULATOR_SHFL,
+    __EMULATOR_SHFL_UP,
+    __EMULATOR_SHFL_DOWN,
+    __EMULATOR_SHFL_XOR,
+    __EMULATOR_SYNCWARP,
+    __EMULATOR_BALLOT,
+    __EMULATOR_ANY,
+    __EMULATOR_ALL,
+    __EMULATOR_MATCH_ANY,
+    __EMULATOR_MATCH_ALL,
+    __EMULATOR_REDUCE_ADD,
+    __EMULATOR_REDUCE_MIN,
+    __EMULATOR_REDUCE_MAX,
+    __EMULATOR_REDUCE_UMIN,
+    __EMULATOR_REDUCE_UMAX,
+    __EMULATOR_REDUCE_AND,
+    __EMULATOR_REDUCE_OR,
+    __EMULATOR_REDUCE_XOR
+};
+
+// Block barriers.
+enum { __EMULATOR_BARRIER, __EMULATOR_BARRIER_COUNT, __EMULATOR_BARRIER_AND, __EMULATOR_BARRIER_OR };

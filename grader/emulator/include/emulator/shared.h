@@ -1,0 +1,55 @@
+// Shared memory. A variable is a static object; its bytes are made NaN when a block first meets it.
+#pragma once
+
+#include "keywords.h"
+
+extern "C" {
+extern __EMULATOR_HIDDEN__ unsigned __emulator_block_serial;  // grows with every block that runs
+char* __emulator_dynamic_shared(void);
+void __emulator_enter_shared(void* __address, size_t __size, const char* __name);
+void __emulator_register_shared(void* __address, size_t __size, const char* __name);
+void __emulator_register_variable(const volatile void* __address, size_t __size, const char* __name);
+}
+
+namespace __emulator {
+
+struct DynamicShared {
+    template <class _Type>
+    operator _Type&() const {
+        return *reinterpret_cast<_Type*>(__emulator_dynamic_shared());
+    }
+};
+
+template <class _Type>
+__EMULATOR_INLINE__ void __enter(_Type& __variable, unsigned& __serial, const char* __name) {
+    if (__serial == __emulator_block_serial) return;
+    __serial = __emulator_block_serial;
+    __emulator_enter_shared(const_cast<void*>(reinterpret_cast<const volatile void*>(&__variable)), sizeof(__variable),
+                            __name);
+}
+
+struct SharedGlobal {
+    template <class _Type>
+    SharedGlobal(_Type& __variable, const char* __name) {
+        __emulator_register_shared(const_cast<void*>(reinterpret_cast<const volatile void*>(&__variable)),
+                                   sizeof(__variable), __name);
+    }
+};
+struct Variable {
+    template <class _Type>
+    Variable(_Type& __variable, const char* __name) {
+        __emulator_register_variable(reinterpret_cast<const volatile void*>(&__variable), sizeof(__variable), __name);
+    }
+};
+}  // namespace __emulator
+
+#define __EMULATOR_DYNAMIC_SHARED__ static
+#define __EMULATOR_GLUE__(_a, _b) _a##_b
+#define __EMULATOR_UNIQUE__(_a, _b) __EMULATOR_GLUE__(_a, _b)
+#define __EMULATOR_SHARED__(_name) \
+    static unsigned __serial_of_##_name; \
+    ::__emulator::__enter(_name, __serial_of_##_name, #_name)
+#define __EMULATOR_SHARED_GLOBAL__(_name) \
+    static ::__emulator::SharedGlobal __EMULATOR_UNIQUE__(__shared_of_, _name)(_name, #_name)
+#define __EMULATOR_VARIABLE__(_name) \
+    static ::__emulator::Variable __EMULATOR_UNIQUE__(__variable_of_, _name)(_name, #_name)

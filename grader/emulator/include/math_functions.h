@@ -1,0 +1,3 @@
+// math_functions.h: part of what cuda_runtime.h declares.
+#pragma once
+#include "cuda_runtime.h"

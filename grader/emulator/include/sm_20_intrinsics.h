@@ -1,0 +1,3 @@
+// sm_20_intrinsics.h: part of what cuda_runtime.h declares.
+#pragma once
+#include "cuda_runtime.h"

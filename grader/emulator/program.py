@@ -1,0 +1,87 @@
+"""Builds an ordinary executable from a plain CUDA program, for tests and for the curious."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.emulator.frontend import Unsupported, translate_tree
+
+HERE = Path(__file__).resolve().parent
+
+
+class BuildError(Exception):
+    """What the front end, the compiler or the linker said."""
+
+
+def compile_options() -> list[str]:
+    """The options for a student's file, the same that emulator.cmake hands to CMake."""
+    lines = (HERE / "compile_options.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.startswith("-")]
+
+
+def runtime_library(cxx: str, folder: Path | None = None) -> Path:
+    """libemulator.a for this compiler, built by CMake the first time it is needed."""
+    if folder is None:
+        sources = b"".join(
+            path.read_bytes()
+            for pattern in ("CMakeLists.txt", "runtime/*", "include/emulator/*")
+            for path in sorted(HERE.glob(pattern))
+        )
+        key = hashlib.sha256(sources + cxx.encode()).hexdigest()[:16]
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        folder = cache / "kernel-grader" / f"emulator-{key}"
+    library = folder / "libemulator.a"
+    if not library.is_file():
+        compiler = f"-DCMAKE_CXX_COMPILER={cxx}"
+        _run(["cmake", "-S", HERE, "-B", folder, compiler, "-DCMAKE_BUILD_TYPE="])
+        _run(["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1)])
+    return library
+
+
+def build(
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    cxx: str = "g++",
+    include: Sequence[Path] = (),
+    options: Sequence[str] = (),
+    runtime: Path | None = None,
+) -> str:
+    """Build `output` from .cu files; returns the compiler's warnings."""
+    library = runtime or runtime_library(cxx)
+    messages = ""
+    with tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
+        folder = Path(scratch)
+        try:
+            translated = translate_tree(list(sources), folder, list(include))
+        except Unsupported as error:
+            raise BuildError(str(error)) from error
+        headers = [f"-I{folder}", "-isystem", str(HERE / "include"), "-include", "cuda_runtime.h"]
+        objects = []
+        for source in translated:
+            target = source.with_suffix(".o")
+            command = [cxx, *compile_options(), f"-ffile-prefix-map={folder}=.", *options, *headers]
+            name = source.relative_to(folder)
+            messages += _run([*command, "-c", name, "-o", target], folder)
+            objects.append(target)
+        libraries: list[str | Path] = [library]
+        if sys.platform == "linux":
+            libraries += ["-Wl,-z,muldefs", "-ldl", "-Wl,-u,emulator_standalone"]
+        messages += _run([cxx, *objects, *libraries, "-o", output.absolute()], folder)
+    return messages
+
+
+def _run(command: Sequence[str | Path], folder: Path | None = None) -> str:
+    """Run a build step; its output, or BuildError with it."""
+    done = subprocess.run(
+        [str(word) for word in command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BuildError((done.stderr or done.stdout).strip())
+    return done.stderr

@@ -1,0 +1,146 @@
+#include "memory.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "shared.h"
+
+namespace emulator {
+
+DeviceHeap heap;
+
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t page_size() {
+    static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+bool DeviceHeap::reserve() {
+    if (base_ != nullptr) return true;
+    for (size_t size = size_t{256} << 30; size >= size_t{1} << 30; size /= 2) {
+        void* memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) continue;
+        base_ = static_cast<char*>(memory);
+        reserved_ = size;
+        next_ = page_size();
+        return true;
+    }
+    return false;
+}
+
+// Addresses are not used twice as long as there are fresh ones: a pointer to freed memory stays invalid.
+char* DeviceHeap::place(size_t bytes) {
+    if (next_ + bytes + page_size() <= reserved_) {
+        char* pages = base_ + next_;
+        next_ += bytes + page_size();
+        return pages;
+    }
+    char* candidate = base_ + page_size();
+    for (auto it = allocations_.begin(); it != allocations_.end();) {
+        const Allocation& allocation = it->second;
+        if (allocation.freed) {
+            it = allocations_.erase(it);
+            continue;
+        }
+        char* pages = const_cast<char*>(allocation.begin) - (reinterpret_cast<uintptr_t>(allocation.begin) % page_size());
+        if (candidate + bytes + page_size() <= pages) return candidate;
+        candidate = pages + allocation.pages + page_size();
+        ++it;
+    }
+    return candidate + bytes + page_size() <= base_ + reserved_ ? candidate : nullptr;
+}
+
+void* DeviceHeap::allocate(size_t size, const Site& site, bool managed) {
+    const size_t padded = round_up(size == 0 ? 1 : size, kAlignment);
+    if (padded < size || padded > capacity_ - used_ || !reserve()) return nullptr;
+    const size_t bytes = round_up(padded, page_size());
+    char* pages = place(bytes);
+    if (pages == nullptr || mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
+    std::memset(pages, 0xff, bytes);
+    // At the end of its pages, so that the first access past it meets the page that is not there.
+    char* begin = pages + bytes - padded;
+    allocations_[begin] = {begin, size, bytes, "", site, managed, false};
+    used_ += padded;
+    return begin;
+}
+
+bool DeviceHeap::release(void* pointer) {
+    auto it = allocations_.find(static_cast<const char*>(pointer));
+    if (it == allocations_.end() || it->second.freed) return false;
+    Allocation& allocation = it->second;
+    const size_t padded = round_up(allocation.size == 0 ? 1 : allocation.size, kAlignment);
+    char* pages = allocation.begin + padded - allocation.pages;
+    madvise(pages, allocation.pages, MADV_DONTNEED);
+    mprotect(pages, allocation.pages, PROT_NONE);
+    allocation.freed = true;
+    used_ -= padded;
+    return true;
+}
+
+bool DeviceHeap::contains(const void* address) const {
+    return base_ != nullptr && static_cast<size_t>(static_cast<const char*>(address) - base_) < reserved_;
+}
+
+const Allocation* DeviceHeap::nearest(const void* address) const {
+    auto it = allocations_.upper_bound(static_cast<const char*>(address));
+    return it == allocations_.begin() ? nullptr : &std::prev(it)->second;
+}
+
+Allocation* DeviceHeap::find(const void* address) {
+    if (!contains(address)) return nullptr;
+    auto it = allocations_.upper_bound(static_cast<const char*>(address));
+    if (it == allocations_.begin()) return nullptr;
+    Allocation& allocation = std::prev(it)->second;
+    const bool inside = static_cast<const char*>(address) < allocation.end() || address == allocation.begin;
+    return inside && !allocation.freed ? &allocation : nullptr;
+}
+
+static std::string name_of(const Allocation& allocation) {
+    std::string text = allocation.name.empty() ? "an allocation" : "`" + allocation.name + "`";
+    text += " (" + std::to_string(allocation.size) + " bytes";
+    if (allocation.name.empty() && allocation.site.file != nullptr) text += " allocated at " + allocation.site.text();
+    return text + ")";
+}
+
+std::string describe_address(const void* address) {
+    const auto* at = static_cast<const char*>(address);
+    if (reinterpret_cast<uintptr_t>(at) < 65536) {
+        return reinterpret_cast<uintptr_t>(at) == 0 ? "a null pointer" : "a null pointer plus an offset";
+    }
+    if (!heap.contains(address)) {
+        const std::string shared = describe_dynamic_shared(address);
+        return shared.empty() ? "no device memory at all (" + hexadecimal(reinterpret_cast<uint64_t>(at)) + ")" : shared;
+    }
+    const Allocation* before = heap.nearest(address);
+    if (before == nullptr) return "before the first allocation";
+    if (at < before->end()) return (before->freed ? "inside freed memory, " : "inside ") + name_of(*before);
+    const Allocation* after = heap.nearest(reinterpret_cast<const void*>(~uintptr_t{0} >> 1));
+    for (const Allocation* next = after; next != nullptr && next->begin > at; next = heap.nearest(next->begin - 1)) after = next;
+    const auto past = static_cast<size_t>(at - before->end());
+    if (after != nullptr && after->begin > at && static_cast<size_t>(after->begin - at) < past) {
+        return std::to_string(after->begin - at) + " bytes before the start of " + name_of(*after);
+    }
+    return std::to_string(past) + " bytes past the end of " + name_of(*before);
+}
+
+// Static data of a loaded module counts as device memory: it may be a variable that could not be registered.
+static bool is_in_module(const void* pointer) {
+    Dl_info module{};
+    return dladdr(pointer, &module) != 0;
+}
+
+bool is_device_pointer(const void* pointer) {
+    return pointer == nullptr || heap.contains(pointer) || is_variable(pointer) || is_pinned(pointer) || is_in_module(pointer);
+}
+
+}  // namespace emulator

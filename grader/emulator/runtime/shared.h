@@ -1,0 +1,27 @@
+// Shared memory of the running block, and the variables of the device.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "fault.h"
+
+namespace emulator {
+
+constexpr size_t kStaticSharedLimit = size_t{48} << 10;  // without asking for more
+constexpr size_t kSharedLimit = size_t{227} << 10;
+
+// Dynamic shared memory of `size` bytes for the blocks of a launch.
+void prepare_shared(size_t size);
+// Fresh (NaN) shared memory for the next block.
+void start_shared();
+// "past the end of dynamic shared memory ...", or "" if the address has nothing to do with it.
+std::string describe_dynamic_shared(const void* address);
+// Whether the address lies in shared memory: static as far as it was met, or dynamic.
+bool is_shared(const void* address);
+
+// __device__, __constant__ and __managed__ variables.
+void register_variable(const volatile void* address, size_t size, const char* name);
+bool is_variable(const void* address);
+
+}  // namespace emulator
