@@ -215,6 +215,7 @@ class _Rows:
             "adds epsilon outside the square root: the contract is sqrt(vars + LN_EPSILON)": 1.0
             / (np.sqrt(var) + EPSILON),
             "divides by vars + epsilon without the square root": 1.0 / (var + EPSILON),
+            "multiplies by vars: the contract divides by sqrt(vars + LN_EPSILON)": var,
             "multiplies by the standard deviation instead of dividing by it": np.sqrt(
                 var + EPSILON
             ),

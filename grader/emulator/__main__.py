@@ -26,6 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"{error.filename}: error: {error.strerror}", file=sys.stderr)
+        return 1
     print(messages, end="", file=sys.stderr)
     return 0
 

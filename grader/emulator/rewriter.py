@@ -297,7 +297,8 @@ class Rewriter:
 
     def _rewrite_launch(self, first: int, open_: int, close: int, last: int) -> None:
         source = self.source
-        if source.scope[first].device:
+        scope = source.scope[first]
+        if scope.device and scope.body in source.partner:  # else a brace is missing somewhere
             self._refuse(first, DEVICE_LAUNCH)
         start = self._expression_start(first - 1)
         configuration = self._text(open_ + 1, close)

@@ -35,6 +35,7 @@ class Scope:
     kind: str  # "namespace" | "class" | "function" | "other"
     device: bool = False  # code that only ever runs on the device
     function: bool = False  # inside the body of a function, at any depth
+    body: int = -1  # where the body of that function begins
 
 
 _FILE_SCOPE = Scope("namespace")
@@ -131,7 +132,7 @@ class Source:
                 head.append(text)
             depth += text in "(["
         if outer.function:
-            return Scope("other", outer.device, True)
+            return Scope("other", outer.device, True, outer.body)
         if "namespace" in head or (head[:1] == ["extern"] and len(head) == 2):
             return Scope("namespace")
         if "(" in head and "=" not in head[: head.index("(")]:
@@ -139,7 +140,7 @@ class Source:
             calls = [head[i - 1] if i else "" for i, text in enumerate(head) if text == "("]
             if any(call not in attributes for call in calls):
                 device = "__global__" in head or ("__device__" in head and "__host__" not in head)
-                return Scope("function", device, True)
+                return Scope("function", device, True, brace)
         if any(word in head for word in ("class", "struct", "union")) and "=" not in head:
             return Scope("class")
         return Scope("other", outer.device, "[" in head or outer.function)

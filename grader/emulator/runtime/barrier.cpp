@@ -21,7 +21,7 @@ int result_of_barrier() {
     }
 }
 
-// "threads 0-31, 64 wait at layernorm.cu:12; threads ..." for the threads at barriers.
+// "threads 0-31, 64 wait at softmax.cu:12; threads ..." for the threads at barriers.
 std::string arrivals(Site* first) {
     std::map<std::pair<Site, int>, std::vector<int>> groups;
     for (const Warp& warp : block.warps) {

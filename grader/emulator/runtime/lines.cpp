@@ -24,13 +24,10 @@ uintptr_t offset_in_module(const void* instruction, const Dl_info& module) {
 
 // The file as its author knows it, or "" for headers of ours, the compiler or the system. Files of a
 // submission are relative to the folder it was compiled in, which addr2line puts in front of them.
-std::string student_line(std::string line) {
+std::string student_line(const std::string& line) {
     if (line.empty() || line[0] == '?' || line.find(":?") != std::string::npos) return "";
     if (line.rfind("/usr/", 0) == 0 || line.find("/include/emulator/") != std::string::npos) return "";
     if (line.size() > 2 && line.compare(line.size() - 2, 2, ":0") == 0) return "";
-    // Some versions of addr2line give the translated file's name to lines of the original.
-    const size_t translated = line.rfind(".cu.cpp:");
-    if (translated != std::string::npos) line.erase(translated + 3, 4);
     const size_t relative = line.rfind("./");
     if (relative != std::string::npos) return line.substr(relative + 2);
     return line[0] == '/' ? line.substr(line.rfind('/') + 1) : line;

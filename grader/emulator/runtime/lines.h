@@ -5,7 +5,7 @@
 
 namespace emulator {
 
-// "layernorm.cu:57" for an instruction of student code, "" if that cannot be found out.
+// "softmax.cu:57" for an instruction of student code, "" if that cannot be found out.
 std::string line_of(const void* instruction);
 
 }  // namespace emulator

@@ -24,7 +24,11 @@ void Stacks::allocate(size_t count) {
 }
 
 void Stacks::reserve(size_t count) {
-    if (count > count_) allocate(count < 256 ? 256 : count);
+    if (count > count_) {
+        allocate(count < 256 ? 256 : count);
+        free_.clear();
+    }
+    if (free_.size() == count_) return;  // the usual case: every thread has given its stack back
     free_.clear();
     for (size_t i = count_; i > 0; --i) free_.push_back(memory_ + (i - 1) * kSize);
 }
