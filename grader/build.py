@@ -283,7 +283,7 @@ UNDEFINED = re.compile(r"^(?P<where>.*?):? ?undefined reference to [`'](?P<name>
 
 def _failure(log: str, submission: Submission, work: Path) -> BuildFailed:
     """The compiler's words, without our folders and build chatter, first error first."""
-    text = log
+    text = log.replace(f"{places.EMULATOR}/include/", "")
     for folder in (f"{work}/build/cpp/", f"{work}/submission/", f"{work}/contract/", f"{work}/"):
         text = text.replace(folder, "")
     names = {file.name for file in submission.files}

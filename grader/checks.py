@@ -21,8 +21,8 @@ from grader.manifest import Part
 from grader.score import Failure, Finding, TestResult
 from grader.session import Buffer, Call, Fault, Session
 
-# Steps are basic blocks that the emulator executes; a launcher that needs this many per call is
-# not slow but stuck. The second number is per element of the case.
+# The emulator counts loop iterations, threads started and waits; a launcher that needs this many
+# per call is not slow but stuck. The second number is per element of the case.
 STEPS = 200_000_000
 STEPS_PER_ELEMENT = 20_000
 LARGE_ELEMENTS = 100_000
@@ -125,7 +125,13 @@ class Checker:
             wrong = compare(answer.outputs[name], expected[name], self.assignment.arrays[name])
             if wrong is not None:
                 return Problem(
-                    number, step.dims, "wrong_result", _sentence(name, wrong), name, wrong
+                    number,
+                    step.dims,
+                    "wrong_result",
+                    _sentence(name, wrong),
+                    name,
+                    wrong,
+                    note=answer.note,
                 )
         return None
 
@@ -164,7 +170,7 @@ class Checker:
                 "it did not fail again in a fresh process: it depends on earlier calls or on luck"
             )
             return case, replace(problem, note=note)
-        return small, replace(again, note=self._diagnose(test_id, small, again))
+        return small, replace(again, note=again.note or self._diagnose(test_id, small, again))
 
     def _diagnose(self, test_id: str, case: Case, problem: Problem) -> str:
         """Is it the data, the order of threads, or state? Repeat the one call on its own."""

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import Popen
 
@@ -67,10 +67,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Returned:
-    """The call came back. `damage` names what was written that must not be, as sentences."""
+    """The call came back. `damage` names what was written that must not be, as sentences; `note` is
+    something doubtful that the emulator saw and that may explain a wrong result."""
 
     outputs: dict[str, Float32]
     damage: tuple[str, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Session:
             return reply
         status, kind, sentence = reply
         if status == worker.RETURNED:
-            return self._read(call)
+            return replace(self._read(call), note=sentence)
         self.stop()  # a CUDA error is sticky; after an exception nothing is certain
         if status == worker.MISSING:
             return Fault("missing", f"{call.launcher} is not defined in the submission")

@@ -103,7 +103,7 @@ def obey(
         return CUDA_ERROR, code, kind_of_fault, sentence
     for slot, address in copies:
         module.copy_out(slot, address)
-    return RETURNED, 0, "", ""
+    return RETURNED, 0, "", module.note()
 
 
 def limit(processes: int) -> None:

@@ -149,8 +149,18 @@ inline py::tuple synchronize() {
 inline void schedule([[maybe_unused]] std::uint64_t seed,
                      [[maybe_unused]] std::uint64_t step_budget) {
 #ifdef __CUDA_EMULATOR__
+    emu_clear_fault();  // notes of the call before must not explain this one
     emu_set_schedule(seed);
     emu_set_step_budget(step_budget);
+#endif
+}
+
+// Something doubtful that the last call did and that CUDA leaves undefined; "" if nothing was seen.
+inline std::string note() {
+#ifdef __CUDA_EMULATOR__
+    return emu_note();
+#else
+    return "";
 #endif
 }
 
@@ -174,6 +184,7 @@ inline void bind_device(py::module_& module) {
     module.def("synchronize", &synchronize);
     module.def("schedule", &schedule);
     module.def("name", &name);
+    module.def("note", &note);
 }
 
 }  // namespace kernel_grader
