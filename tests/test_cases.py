@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -302,3 +306,24 @@ def test_shrinking_is_repeatable() -> None:
         return shrink(start, test, fails, 40, 10**6), asked
 
     assert run() == run()
+
+
+def test_draws_do_not_depend_on_the_program_around(
+    saxpy: Assignment, tmp_path: Path, root: Path
+) -> None:
+    """Hypothesis collects numbers from local modules, and would leave files in the folder."""
+    (tmp_path / "local.py").write_text(f"NUMBERS = {list(range(1000))}\n")
+    script = (
+        "import local, sys; from grader.assignment import load; from grader.cases import cases\n"
+        "a = load(sys.argv[1]); print(list(cases(a, a.part('saxpy'), 'general', b'a master')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(saxpy.folder)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(made(saxpy, "saxpy", "general"))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] == ".") == []
