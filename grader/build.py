@@ -67,7 +67,7 @@ def native(assignment: Assignment) -> Native:
     found = _native_in(kept / "grader" / "_prebuilt" / "cpu", assignment, wanted)
     if found is not None:
         return found
-    with _fresh_folder(kept) as folder:
+    with fresh_folder(kept) as folder:
         _compile_native(assignment, folder)
     found = _native_in(kept / "grader" / "_prebuilt" / "cpu", assignment, wanted)
     if found is None:
@@ -87,7 +87,7 @@ def build(submission: Submission, assignment: Assignment, box: Sandbox | None = 
     name = f"submission{SUFFIX}"
     if not (kept / name).is_file():
         with (
-            _fresh_folder(kept) as folder,
+            fresh_folder(kept) as folder,
             tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as work,
         ):
             _compile(submission, assignment, parts, Path(work), box or sandbox.choose())
@@ -330,7 +330,7 @@ def _first_lines(text: str, count: int) -> str:
 
 
 @contextmanager
-def _fresh_folder(final: Path) -> Iterator[Path]:
+def fresh_folder(final: Path) -> Iterator[Path]:
     """A new folder that becomes `final` when the block ends well; two builders may race."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)

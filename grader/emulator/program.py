@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from grader import places
+from grader.build import fresh_folder, tools
 from grader.emulator.frontend import Unsupported, translate_tree
 
 HERE = Path(__file__).resolve().parent
@@ -33,14 +34,14 @@ def runtime_library(cxx: str, folder: Path | None = None) -> Path:
             for pattern in ("CMakeLists.txt", "runtime/*", "include/emulator/*")
             for path in sorted(HERE.glob(pattern))
         )
-        key = hashlib.sha256(sources + cxx.encode()).hexdigest()[:16]
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-        folder = cache / "kernel-grader" / f"emulator-{key}"
+        folder = places.cache() / "emulator" / hashlib.sha256(sources + cxx.encode()).hexdigest()
     library = folder / "libemulator.a"
     if not library.is_file():
-        compiler = f"-DCMAKE_CXX_COMPILER={cxx}"
-        _run(["cmake", "-S", HERE, "-B", folder, compiler, "-DCMAKE_BUILD_TYPE="])
-        _run(["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1)])
+        cmake, ninja = tools()
+        with fresh_folder(folder) as new:
+            options = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE="]
+            _run([cmake, "-S", HERE, "-B", new, f"-DCMAKE_CXX_COMPILER={cxx}", *options])
+            _run([cmake, "--build", new])
     return library
 
 
