@@ -53,6 +53,9 @@ class Device:
     def synchronize(self) -> tuple[int, str, str]:
         return self.error
 
+    def note(self) -> str:
+        return "lane 3 reads nothing"
+
     @property
     def module(self) -> ModuleType:
         return cast(ModuleType, self)
@@ -106,7 +109,7 @@ def test_numbers_and_addresses_are_passed_in_order() -> None:
         arena(),
         record(("a", 0, 8, 8), (-3,), ("b", 32, 4, 40)),
     )
-    assert answer == (worker.RETURNED, 0, "", "")
+    assert answer == (worker.RETURNED, 0, "", "lane 3 reads nothing")
     ((first, number, second),) = seen
     assert number == -3
     assert [first - GUARD, second - GUARD] == list(device.memory)
