@@ -16,7 +16,7 @@ from pathlib import Path
 from grader.assignment import Assignment
 from grader.errors import Rejected, UsageError
 
-SOURCE_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".inl")
+SOURCE_SUFFIXES = (".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
 IGNORED_FOLDERS = ("__pycache__", "build", "venv", "node_modules", "CMakeFiles", "__MACOSX")
 UNSAFE = set('"\\;[]')  # characters that mean something else in a list of files or an #include
 MAX_FILE_BYTES = 1 << 20

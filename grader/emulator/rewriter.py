@@ -26,6 +26,15 @@ _INCLUDE = re.compile(r"#\s*include\s*[<\"](?P<path>[^>\"]+)[>\"]")
 _UNROLL = re.compile(r"#\s*pragma\s+(?:unroll|nounroll)\b")
 _NV_PRAGMA = re.compile(r"#\s*pragma\s+(?:nv_\w+|hd_warning_disable|diag_\w+)\b")
 _VARIABLE_KEYWORDS = ("__device__", "__constant__", "__managed__")
+# Host functions whose declarations take the place of the call as further arguments.
+_CALLED_WITH_PLACE = (
+    "cudaFree",
+    "cudaFreeAsync",
+    "cudaMemcpy",
+    "cudaMemcpyAsync",
+    "cudaMemset",
+    "cudaMemsetAsync",
+)
 _SPECIFIERS = {"static", "extern", "volatile", "const", "inline", "__align__", "alignas"}
 
 
@@ -59,7 +68,8 @@ class Rewriter:
             "__noinline__": self._noinline,
             "cudaLaunchKernel": self._launch_call,
             "cudaLaunchCooperativeKernel": self._launch_call,
-        }
+            "cudaLaunchKernelExC": self._launch_call,
+        } | dict.fromkeys(_CALLED_WITH_PLACE, self._function_pointer)
         for position in range(len(self.source.code)):
             text = self.source.at(position)
             if text in self._kernel_words:
@@ -185,6 +195,8 @@ class Rewriter:
                 if depth == 0:
                     break
             return source.at(start)
+        if source.at(start) in self._kernel_words:  # KERNEL(name)(parameters)
+            start, parenthesis = start + 2, min(start + 3, parenthesis)
         return "".join(source.at(i) for i in range(start, parenthesis))
 
     def _pointer_parameters(self, parenthesis: int) -> list[str]:
@@ -334,13 +346,26 @@ class Rewriter:
     def _launch_call(self, position: int) -> None:
         """cudaLaunchKernel((void*)k, ...): the cast would hide the types of the parameters."""
         source = self.source
-        words = [source.at(position + i) for i in range(1, 7)]
-        if words[:2] != ["(", "("]:
-            return
-        for length, cast in ((3, ["void", "*", ")"]), (4, ["const", "void", "*", ")"])):
-            if words[2 : 2 + length] == cast:
-                for i in range(2, 3 + length):
-                    self._blank(position + i)
+        at = position + 1
+        if source.at(position) == "cudaLaunchKernelExC" and at in source.partner:
+            while at < source.partner[position + 1] and source.at(at) != ",":
+                at = source.partner.get(at, at) + 1 if at > position + 1 else at + 1
+        words = [source.at(at + i) for i in range(1, 8)]
+        for cast in (["void", "*"], ["const", "void", "*"], ["void", "const", "*"]):
+            end = 1 + len(cast)
+            if words[: end + 1] == ["(", *cast, ")"]:
+                blanked = range(1, end + 2)
+            elif words[: end + 2] == ["reinterpret_cast", "<", *cast, ">"]:
+                blanked = range(1, end + 3)
+            else:
+                continue
+            for i in blanked:
+                self._blank(at + i)
+
+    def _function_pointer(self, position: int) -> None:
+        """cudaFree as a value: unique_ptr<float, decltype(&cudaFree)>."""
+        if self.source.at(position + 1) != "(":
+            self._replace(position, f"__emulator_{self.source.at(position)}")
 
     # ----------------------------------------------------------------------------- shared memory
 
@@ -456,8 +481,12 @@ class Rewriter:
             return
         if any(word in _VARIABLE_KEYWORDS for word in head[: position - start]):
             return
-        names = self._declarators(position + 1, end)
-        self._insert_after(end, "".join(f" __EMULATOR_VARIABLE__({source.at(n)});" for n in names))
+        for name in self._declarators(position + 1, end):
+            first = name
+            while source.at(first - 1) == "::" and source.is_name(first - 2):
+                first -= 2
+            qualified = "".join(source.at(i) for i in range(first, name + 1))
+            self._insert_after(end, f" __EMULATOR_VARIABLE__({source.at(name)}, {qualified});")
 
     # ------------------------------------------------------------------------------------ steps
 
@@ -509,14 +538,14 @@ class Rewriter:
 
 
 def _kernel_words(source: Source) -> frozenset[str]:
-    """`__global__` and the macros that hide it: #define KERNEL __global__ void."""
+    """`__global__` and the macros that hide it: #define KERNEL(name) __global__ void name."""
     words = {"__global__"}
     for token in source.tokens:
         define = _DEFINE.match(token.text) if token.kind == DIRECTIVE else None
         if (
             define
             and re.search(r"\b__global__\b", define.group("body"))
-            and not (define.group("parameters") or "{" in define.group("body"))
+            and "{" not in define.group("body")
         ):
             words.add(define.group("name"))
     return frozenset(words)

@@ -1,4 +1,5 @@
 // cudaMalloc, cudaMemcpy and their kin.
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -181,6 +182,34 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
     *total = heap.capacity();
     *free_bytes = heap.capacity() - heap.used();
     return finish(cudaSuccess);
+}
+
+static CUmemPoolHandle_st* const kPool = reinterpret_cast<CUmemPoolHandle_st*>(0x1);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+    if (device != 0) return finish(cudaErrorInvalidDevice);
+    *pool = kPool;
+    return finish(cudaSuccess);
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) { return cudaDeviceGetDefaultMemPool(pool, device); }
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
+    return finish(device == 0 && pool == kPool ? cudaSuccess : cudaErrorInvalidValue);
+}
+static uint64_t pool_settings[cudaMemPoolAttrUsedMemHigh + 1];
+static bool is_wide(cudaMemPoolAttr which) { return which >= cudaMemPoolAttrReleaseThreshold; }  // else an int
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr which, void* value) {
+    if (pool != kPool || which < 1 || which > cudaMemPoolAttrUsedMemHigh) return finish(cudaErrorInvalidValue);
+    std::memcpy(&pool_settings[which], value, is_wide(which) ? sizeof(uint64_t) : sizeof(int));
+    return finish(cudaSuccess);
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr which, void* value) {
+    if (pool != kPool || which < 1 || which > cudaMemPoolAttrUsedMemHigh) return finish(cudaErrorInvalidValue);
+    const bool used = which == cudaMemPoolAttrUsedMemCurrent || which == cudaMemPoolAttrReservedMemCurrent;
+    const uint64_t setting = used ? heap.used() : pool_settings[which];
+    std::memcpy(value, &setting, is_wide(which) ? sizeof(uint64_t) : sizeof(int));
+    return finish(cudaSuccess);
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) {
+    return finish(pool == kPool ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {

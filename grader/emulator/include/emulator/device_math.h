@@ -39,6 +39,28 @@ __EMULATOR_FUNCTION__ double norm3d(double __x, double __y, double __z) {
     return sqrt(__x * __x + __y * __y + __z * __z);
 }
 __EMULATOR_FUNCTION__ float rnorm3df(float __x, float __y, float __z) { return 1.0f / norm3df(__x, __y, __z); }
+__EMULATOR_FUNCTION__ double norm4d(double __x, double __y, double __z, double __w) {
+    return sqrt(__x * __x + __y * __y + __z * __z + __w * __w);
+}
+__EMULATOR_FUNCTION__ double rnorm3d(double __x, double __y, double __z) { return 1.0 / norm3d(__x, __y, __z); }
+__EMULATOR_FUNCTION__ float rnorm4df(float __x, float __y, float __z, float __w) {
+    return 1.0f / norm4df(__x, __y, __z, __w);
+}
+__EMULATOR_FUNCTION__ double rnorm4d(double __x, double __y, double __z, double __w) {
+    return 1.0 / norm4d(__x, __y, __z, __w);
+}
+__EMULATOR_FUNCTION__ double norm(int __count, const double* __x) {
+    double __sum = 0.0;
+    for (int __i = 0; __i < __count; ++__i) __sum += __x[__i] * __x[__i];
+    return sqrt(__sum);
+}
+__EMULATOR_FUNCTION__ float normf(int __count, const float* __x) {
+    double __sum = 0.0;
+    for (int __i = 0; __i < __count; ++__i) __sum += static_cast<double>(__x[__i]) * __x[__i];
+    return static_cast<float>(sqrt(__sum));
+}
+__EMULATOR_FUNCTION__ double rnorm(int __count, const double* __x) { return 1.0 / norm(__count, __x); }
+__EMULATOR_FUNCTION__ float rnormf(int __count, const float* __x) { return 1.0f / normf(__count, __x); }
 __EMULATOR_FUNCTION__ float fdividef(float __x, float __y) { return __x / __y; }
 #if __EMULATOR_GLIBC__ < 2041
 __EMULATOR_FUNCTION__ float sinpif(float __x) { return static_cast<float>(sin(M_PI * __x)); }
@@ -46,6 +68,44 @@ __EMULATOR_FUNCTION__ float cospif(float __x) { return static_cast<float>(cos(M_
 __EMULATOR_FUNCTION__ double sinpi(double __x) { return sin(M_PI * __x); }
 __EMULATOR_FUNCTION__ double cospi(double __x) { return cos(M_PI * __x); }
 #endif
+__EMULATOR_FUNCTION__ void sincospif(float __x, float* __sine, float* __cosine) {
+    *__sine = sinpif(__x);
+    *__cosine = cospif(__x);
+}
+__EMULATOR_FUNCTION__ void sincospi(double __x, double* __sine, double* __cosine) {
+    *__sine = sinpi(__x);
+    *__cosine = cospi(__x);
+}
+// By bisection: slow, and right to the last digits.
+inline double erfinv(double __x) {
+    if (!(__x > -1.0 && __x < 1.0)) return __x == 1.0 ? INFINITY : __x == -1.0 ? -INFINITY : NAN;
+    double __low = -6.0, __high = 6.0;
+    for (int __i = 0; __i < 80; ++__i) {
+        const double __middle = 0.5 * (__low + __high);
+        (erf(__middle) < __x ? __low : __high) = __middle;
+    }
+    const double __found = 0.5 * (__low + __high);
+    return __x == 0.0 ? __x : __found;
+}
+inline double erfcinv(double __x) {
+    if (!(__x > 0.0 && __x < 2.0)) return __x == 0.0 ? INFINITY : __x == 2.0 ? -INFINITY : NAN;
+    double __low = -6.0, __high = 27.5;
+    for (int __i = 0; __i < 80; ++__i) {
+        const double __middle = 0.5 * (__low + __high);
+        (erfc(__middle) > __x ? __low : __high) = __middle;
+    }
+    return 0.5 * (__low + __high);
+}
+inline double erfcx(double __x) {
+    if (__x < 20.0) return exp(__x * __x) * erfc(__x);
+    const double __square = 1.0 / (__x * __x);  // the asymptotic series
+    return 0.56418958354775629 / __x * (1.0 - 0.5 * __square * (1.0 - 1.5 * __square * (1.0 - 2.5 * __square)));
+}
+__EMULATOR_FUNCTION__ float erfinvf(float __x) { return static_cast<float>(erfinv(__x)); }
+__EMULATOR_FUNCTION__ float erfcinvf(float __x) { return static_cast<float>(erfcinv(__x)); }
+__EMULATOR_FUNCTION__ float erfcxf(float __x) { return static_cast<float>(erfcx(__x)); }
+__EMULATOR_FUNCTION__ double normcdfinv(double __x) { return -1.4142135623730951 * erfcinv(2.0 * __x); }
+__EMULATOR_FUNCTION__ float normcdfinvf(float __x) { return static_cast<float>(normcdfinv(__x)); }
 __EMULATOR_FUNCTION__ float normcdff(float __x) { return 0.5f * erfcf(-__x * 0.70710678118654752f); }
 __EMULATOR_FUNCTION__ double normcdf(double __x) { return 0.5 * erfc(-__x * 0.70710678118654752); }
 #ifndef __USE_GNU  // glibc has them as extensions

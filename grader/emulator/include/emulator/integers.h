@@ -12,6 +12,15 @@ __EMULATOR_FUNCTION__ int __clzll(long long __x) {
 }
 __EMULATOR_FUNCTION__ int __ffs(int __x) { return __builtin_ffs(__x); }
 __EMULATOR_FUNCTION__ int __ffsll(long long __x) { return __builtin_ffsll(__x); }
+// The position of the offset-th set bit at or above (below, for a negative offset) `__base`.
+__EMULATOR_FUNCTION__ unsigned __fns(unsigned __mask, unsigned __base, int __offset) {
+    if (__offset == 0) return __mask >> (__base & 31) & 1 ? __base : 0xffffffffu;
+    const int __way = __offset > 0 ? 1 : -1;
+    for (int __i = static_cast<int>(__base); __i >= 0 && __i < 32; __i += __way) {
+        if ((__mask >> __i & 1) != 0 && (__offset -= __way) == 0) return static_cast<unsigned>(__i);
+    }
+    return 0xffffffffu;
+}
 __EMULATOR_FUNCTION__ unsigned __brev(unsigned __x) {
     __x = __x >> 16 | __x << 16;
     __x = (__x & 0xff00ff00u) >> 8 | (__x & 0x00ff00ffu) << 8;
@@ -106,3 +115,11 @@ __EMULATOR_MINMAX__(unsigned long long, unsigned long long, long long)
 #undef __EMULATOR_MINMAX__
 __EMULATOR_FUNCTION__ unsigned umin(unsigned __x, unsigned __y) { return __x < __y ? __x : __y; }
 __EMULATOR_FUNCTION__ unsigned umax(unsigned __x, unsigned __y) { return __x < __y ? __y : __x; }
+__EMULATOR_FUNCTION__ long long llmin(long long __x, long long __y) { return __x < __y ? __x : __y; }
+__EMULATOR_FUNCTION__ long long llmax(long long __x, long long __y) { return __x < __y ? __y : __x; }
+__EMULATOR_FUNCTION__ unsigned long long ullmin(unsigned long long __x, unsigned long long __y) {
+    return __x < __y ? __x : __y;
+}
+__EMULATOR_FUNCTION__ unsigned long long ullmax(unsigned long long __x, unsigned long long __y) {
+    return __x < __y ? __y : __x;
+}

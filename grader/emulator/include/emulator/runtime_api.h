@@ -34,6 +34,51 @@ enum cudaMemoryAdvise {
     cudaMemAdviseUnsetAccessedBy
 };
 
+enum cudaMemPoolAttr {
+    cudaMemPoolReuseFollowEventDependencies = 1,
+    cudaMemPoolReuseAllowOpportunistic,
+    cudaMemPoolReuseAllowInternalDependencies,
+    cudaMemPoolAttrReleaseThreshold,
+    cudaMemPoolAttrReservedMemCurrent,
+    cudaMemPoolAttrReservedMemHigh,
+    cudaMemPoolAttrUsedMemCurrent,
+    cudaMemPoolAttrUsedMemHigh
+};
+
+// The configuration of cudaLaunchKernelEx.
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeIgnore = 0,
+    cudaLaunchAttributeAccessPolicyWindow = 1,
+    cudaLaunchAttributeCooperative = 2,
+    cudaLaunchAttributeSynchronizationPolicy = 3,
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeClusterSchedulingPolicyPreference = 5,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+    cudaLaunchAttributeProgrammaticEvent = 7,
+    cudaLaunchAttributePriority = 8
+};
+union cudaLaunchAttributeValue {
+    char pad[64];
+    int cooperative;
+    struct {
+        unsigned int x, y, z;
+    } clusterDim;
+    int programmaticStreamSerializationAllowed;
+    int priority;
+};
+struct cudaLaunchAttribute {
+    enum cudaLaunchAttributeID id;
+    union cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+    dim3 gridDim;
+    dim3 blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    struct cudaLaunchAttribute* attrs;
+    unsigned int numAttrs;
+};
+
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01
 #define cudaHostAllocMapped 0x02
@@ -88,6 +133,14 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes* __attributes,
 // copies them to or from host memory, whichever is given.
 cudaError_t __emulator_symbol(void* __address, size_t __size, size_t __offset, size_t __count, const void* __from,
                               void* __to, int __line, const char* __file);
+
+// memory pools: there is one, and its settings change nothing
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* __pool, int __device);
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* __pool, int __device);
+cudaError_t cudaDeviceSetMemPool(int __device, cudaMemPool_t __pool);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t __pool, enum cudaMemPoolAttr __which, void* __value);
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t __pool, enum cudaMemPoolAttr __which, void* __value);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t __pool, size_t __bytes_to_keep);
 
 // streams
 cudaError_t cudaStreamCreate(cudaStream_t* __stream);

@@ -81,6 +81,37 @@ static inline cudaError_t cudaMemset2DAsync(void* __to, size_t __pitch, int __va
                                             size_t __height, cudaStream_t = nullptr, __EMULATOR_SITE__) {
     return cudaMemset2D(__to, __pitch, __value, __width, __height, __line, __file);
 }
+// Without the place of the call: what &cudaFree and the like mean.
+static inline cudaError_t __emulator_cudaFree(void* __pointer) { return __emulator_free(__pointer, 0, nullptr); }
+static inline cudaError_t __emulator_cudaFreeAsync(void* __pointer, cudaStream_t) {
+    return __emulator_free(__pointer, 0, nullptr);
+}
+static inline cudaError_t __emulator_cudaMemcpy(void* __to, const void* __from, size_t __size,
+                                                enum cudaMemcpyKind __kind) {
+    return __emulator_memcpy(__to, __from, __size, __kind, 0, nullptr);
+}
+static inline cudaError_t __emulator_cudaMemcpyAsync(void* __to, const void* __from, size_t __size,
+                                                     enum cudaMemcpyKind __kind, cudaStream_t = nullptr) {
+    return __emulator_memcpy(__to, __from, __size, __kind, 0, nullptr);
+}
+static inline cudaError_t __emulator_cudaMemset(void* __to, int __value, size_t __size) {
+    return __emulator_memset(__to, __value, __size, 0, nullptr);
+}
+static inline cudaError_t __emulator_cudaMemsetAsync(void* __to, int __value, size_t __size, cudaStream_t = nullptr) {
+    return __emulator_memset(__to, __value, __size, 0, nullptr);
+}
+
+// Pools hand out memory like cudaMalloc.
+template <class _Type>
+static inline cudaError_t cudaMallocFromPoolAsync(_Type** __pointer, size_t __size, cudaMemPool_t, cudaStream_t,
+                                                  __EMULATOR_SITE__) {
+    return __emulator_malloc(reinterpret_cast<void**>(__pointer), __size, __line, __file);
+}
+template <class _Type>
+static inline cudaError_t cudaMallocAsync(_Type** __pointer, size_t __size, cudaMemPool_t, cudaStream_t,
+                                          __EMULATOR_SITE__) {
+    return __emulator_malloc(reinterpret_cast<void**>(__pointer), __size, __line, __file);
+}
 template <class... _Rest>
 static inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, _Rest...) {
     return cudaSuccess;
@@ -227,4 +258,44 @@ static inline cudaError_t cudaLaunchCooperativeKernel(void (*__function)(_Parame
                                                       cudaStream_t __stream = nullptr, __EMULATOR_SITE__) {
     return ::__emulator::__launch(__function, __grid, __block, __arguments, __shared_bytes, __stream,
                                   std::index_sequence_for<_Parameters...>(), __line, __file);
+}
+#define __EMULATOR_NAME_THE_KERNEL__ \
+    __attribute__((unavailable("the kernel behind a void* cannot be launched here: name the kernel itself in this call")))
+cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t = 0, cudaStream_t = nullptr)
+    __EMULATOR_NAME_THE_KERNEL__;
+cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t = 0, cudaStream_t = nullptr)
+    __EMULATOR_NAME_THE_KERNEL__;
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void*, void**) __EMULATOR_NAME_THE_KERNEL__;
+#undef __EMULATOR_NAME_THE_KERNEL__
+
+namespace __emulator {
+// Attributes are hints, but for a cluster, which changes what the kernel may do.
+static inline bool __single_blocks(const cudaLaunchConfig_t* __configuration) {
+    for (unsigned __i = 0; __i < __configuration->numAttrs; ++__i) {
+        const cudaLaunchAttribute& __hint = __configuration->attrs[__i];
+        const auto& __size = __hint.val.clusterDim;
+        if (__hint.id == cudaLaunchAttributeClusterDimension && __size.x * __size.y * __size.z > 1) return false;
+    }
+    return true;
+}
+}  // namespace __emulator
+template <class... _Parameters, class... _Arguments>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* __configuration,
+                                             void (*__function)(_Parameters...), _Arguments&&... __arguments) {
+    if (!::__emulator::__single_blocks(__configuration)) return cudaErrorNotSupported;
+    {
+        ::__emulator::Launch __launch_ = ::__emulator::configure(
+            __configuration->gridDim, __configuration->blockDim, __configuration->dynamicSmemBytes,
+            __configuration->stream);
+        __function(std::forward<_Arguments>(__arguments)...);
+    }
+    return cudaPeekAtLastError();
+}
+template <class... _Parameters>
+static inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* __configuration,
+                                              void (*__function)(_Parameters...), void** __arguments,
+                                              __EMULATOR_SITE__) {
+    if (!::__emulator::__single_blocks(__configuration)) return cudaErrorNotSupported;
+    return cudaLaunchKernel(__function, __configuration->gridDim, __configuration->blockDim, __arguments,
+                            __configuration->dynamicSmemBytes, __configuration->stream, __line, __file);
 }

@@ -51,5 +51,5 @@ struct Variable {
     ::__emulator::__enter(_name, __serial_of_##_name, #_name)
 #define __EMULATOR_SHARED_GLOBAL__(_name) \
     static ::__emulator::SharedGlobal __EMULATOR_UNIQUE__(__shared_of_, _name)(_name, #_name)
-#define __EMULATOR_VARIABLE__(_name) \
-    static ::__emulator::Variable __EMULATOR_UNIQUE__(__variable_of_, _name)(_name, #_name)
+#define __EMULATOR_VARIABLE__(_name, _qualified) \
+    static ::__emulator::Variable __EMULATOR_UNIQUE__(__variable_of_, _name)(_qualified, #_name)

@@ -30,6 +30,8 @@ struct KeyValuePair {
 };
 
 static __EMULATOR_INLINE__ unsigned int LaneId() { return ::__emulator::__thread_rank() & 31; }
+static __EMULATOR_INLINE__ void CTA_SYNC() { __syncthreads(); }
+static __EMULATOR_INLINE__ void WARP_SYNC(unsigned int __mask) { __syncwarp(__mask); }
 static __EMULATOR_INLINE__ unsigned int WarpId() { return ::__emulator::__thread_rank() / 32; }
 
 }  // namespace cub
