@@ -33,6 +33,7 @@ GUARD_BYTES = 4096
 POISON = 0x7FC0_BEEF  # a quiet NaN whose bits no computation makes by accident
 GUARD = 0x7FA5_5AA5  # a NaN too, so that a value read out of bounds spoils the result
 CALL_SECONDS = 30.0
+ALL_CALLS_SECONDS = 1200.0  # of one session: a launcher that sleeps a while each time ends as well
 START_SECONDS = 30.0
 PROCESSES = 64
 LOG_SHOWN = 2000
@@ -91,6 +92,7 @@ class Session:
         self.module = module
         self.box = box
         self.call_seconds = call_seconds
+        self.seconds_left = ALL_CALLS_SECONDS
         self._process: Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._arena = _Arena()
@@ -133,6 +135,12 @@ class Session:
 
         Raises InfrastructureError when a worker cannot be started at all.
         """
+        if self.seconds_left <= 0:
+            self.stop()
+            spent = (
+                f"the calls of this submission took more than {ALL_CALLS_SECONDS / 60:.0f} minutes"
+            )
+            return Fault("timeout", f"{spent} altogether, so no more are made")
         fault = self.open()
         if fault is not None:
             return fault
@@ -142,7 +150,9 @@ class Session:
             self._control.sendall(record)
         except OSError:
             return self._lost(2.0)
+        began = time.monotonic()
         reply = self._receive(self.call_seconds)
+        self.seconds_left -= time.monotonic() - began
         if isinstance(reply, Fault):
             return reply
         status, kind, sentence = reply
@@ -182,10 +192,11 @@ class Session:
             theirs.close()
         self._control = ours
         reply = self._receive(START_SECONDS)
+        if isinstance(reply, Fault):  # nothing of the submission has run yet
+            said = self.log.strip() or reply.sentence
+            raise InfrastructureError(f"cannot start a worker: {said.splitlines()[0]}")
+        reply = self._receive(START_SECONDS)
         if isinstance(reply, Fault):
-            said = self.log.strip()
-            if reply.kind == "exited" and re.search(r"^bwrap: |^Fatal Python|can't open", said):
-                raise InfrastructureError(f"cannot start a worker: {said.splitlines()[0]}")
             return Fault(reply.kind, f"while the module was loaded, {reply.sentence}", loading=True)
         status, _, sentence = reply
         if status == worker.READY:

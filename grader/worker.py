@@ -36,7 +36,7 @@ REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}s")
 COMMAND_BYTES = COMMAND.size + MAX_ARGUMENTS * ARGUMENT.size
 
 NUMBER, BUFFER = 0, 1
-READY, RETURNED, CUDA_ERROR, EXCEPTION, MISSING, NOT_LOADED = range(6)
+STARTED, READY, RETURNED, CUDA_ERROR, EXCEPTION, MISSING, NOT_LOADED = range(7)
 
 
 class Buffers:
@@ -127,6 +127,7 @@ def main() -> None:
         sentence = text.encode(errors="replace")[:TEXT_BYTES]
         control.sendall(REPLY.pack(status, code, kind.encode()[:32], sentence))
 
+    reply(STARTED)  # whatever happens from here on is the submission's doing
     try:
         module = load(path)
     except ImportError as error:

@@ -277,6 +277,28 @@ def test_a_launcher_that_only_waits_is_ended(
     assert made._process is None
 
 
+def test_calls_that_are_slow_altogether_are_ended(
+    opened: Open, saxpy_folder: Callable[..., Path]
+) -> None:
+    made = opened(saxpy_folder("    usleep(300000);", "#include <unistd.h>"))
+    made.seconds_left = 0.5
+    assert isinstance(made.call(saxpy_call(8)), Returned)
+    assert isinstance(made.call(saxpy_call(8)), Returned)
+    answer = fault(made.call(saxpy_call(8)))
+    assert answer.kind == "timeout"
+    assert "altogether" in answer.sentence
+
+
+def test_a_module_cannot_blame_the_machine(opened: Open, saxpy_folder: Callable[..., Path]) -> None:
+    text = (
+        "#include <cstdio>\n#include <cstdlib>\n"
+        'static int start() { puts("bwrap: can\'t open, Fatal Python"); exit(1); }\n'
+        "static int started = start();\n"
+    )
+    answer = fault(opened(saxpy_folder("", text)).call(saxpy_call(8)))
+    assert (answer.kind, answer.loading) == ("exited", True)
+
+
 def test_a_worker_that_dies_between_calls_is_a_fault(
     opened: Open, saxpy_folder: Callable[..., Path]
 ) -> None:

@@ -65,6 +65,10 @@ _HEADERS: list[tuple[str, str]] = [
     (r"cuda_pipeline(?:_primitives)?\.h$|cuda/pipeline$", _PIPELINE),
     (r"cooperative_groups/memcpy_async\.h$", _PIPELINE),
     (r"cuda/barrier$|cuda/latch$|cuda/semaphore$", _BARRIER),
+    (
+        r"cuda/(?:std/)?atomic$",
+        "cuda::atomic is not available here: use atomicAdd and its kin, with __threadfence()",
+    ),
     (r"cuda/ptx$", INLINE_PTX),
     (r"(?:texture|surface)_(?:fetch|indirect)_functions\.h$|texture_types\.h$", _TEXTURE),
 ]

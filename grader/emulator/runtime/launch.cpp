@@ -2,9 +2,11 @@
 
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../include/emulator/launch.h"
+#include "early.h"
 #include "error.h"
 #include "fault.h"
 #include "memory.h"
@@ -24,11 +26,12 @@ struct Configuration {
     bool used;
 };
 // A stack: the arguments of a launch may launch another kernel.
-std::vector<Configuration> configurations;
+EMULATOR_EARLY std::vector<Configuration> configurations;
 // Held from `configure` to `launched`: host threads take turns.
-std::recursive_mutex turn;
+EMULATOR_EARLY std::recursive_mutex turn;
 
-std::string name_of_kernel;
+EMULATOR_EARLY std::string name_of_kernel;
+std::thread::id runner;  // of the kernel
 Site site_of_launch;
 size_t dynamic_shared_limit = kStaticSharedLimit;
 
@@ -79,6 +82,7 @@ bool check_pointers(const __emulator_pointer* pointers, int count) {
 void run_grid(const Configuration& launch, void (*entry)(const void*), const void* body) {
     const dim3& grid = launch.grid;
     const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
+    runner = std::this_thread::get_id();
     schedule.restart();
     catch_signals();
     prepare_block(launch.block, entry, body);
@@ -105,6 +109,10 @@ void run_grid(const Configuration& launch, void (*entry)(const void*), const voi
 
 }  // namespace
 
+bool runs_kernel() { return current != nullptr && std::this_thread::get_id() == runner; }
+Turn::Turn() { turn.lock(); }
+Turn::~Turn() { turn.unlock(); }
+
 std::string kernel_name() { return name_of_kernel; }
 std::string launch_site() { return site_of_launch.text(); }
 void allow_dynamic_shared(size_t bytes) {
@@ -116,7 +124,7 @@ void allow_dynamic_shared(size_t bytes) {
 using namespace emulator;
 
 extern "C" void __emulator_configure(dim3 grid, dim3 shape, size_t shared_bytes, void*, int line, const char* file) {
-    if (current != nullptr) {
+    if (runs_kernel()) {
         fault(Kind::unsupported, Site{file, line},
               "a kernel launch inside a kernel (dynamic parallelism) is not supported: launch every kernel from the host");
     }

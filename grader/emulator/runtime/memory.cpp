@@ -6,11 +6,12 @@
 
 #include <cstring>
 
+#include "early.h"
 #include "shared.h"
 
 namespace emulator {
 
-DeviceHeap heap;
+EMULATOR_EARLY DeviceHeap heap;
 
 namespace {
 

@@ -7,14 +7,16 @@
 
 #include "../include/emulator/control.h"
 #include "../include/emulator/runtime_api.h"
+#include "early.h"
 #include "error.h"
+#include "launch.h"
 #include "memory.h"
 #include "shared.h"
 
 namespace emulator {
 namespace {
 
-std::map<const char*, size_t> pinned;  // ranges of host memory, by start
+EMULATOR_EARLY std::map<const char*, size_t> pinned;  // ranges of host memory, by start
 
 cudaError_t reject(cudaError_t error, const Site& site, const std::string& sentence) {
     if (sticky_error() != cudaSuccess) return sticky_error();
@@ -89,14 +91,17 @@ using namespace emulator;
 extern "C" {
 
 cudaError_t __emulator_malloc(void** pointer, size_t size, int line, const char* file) {
+    const Turn mine;
     return allocate(pointer, size, Site{file, line}, false);
 }
 
 cudaError_t __emulator_malloc_managed(void** pointer, size_t size, int line, const char* file) {
+    const Turn mine;
     return allocate(pointer, size, Site{file, line}, true);
 }
 
 cudaError_t __emulator_malloc_host(void** pointer, size_t size) {
+    const Turn mine;
     if (sticky_error() != cudaSuccess) return sticky_error();
     *pointer = std::aligned_alloc(256, (size + 511) / 256 * 256);
     if (*pointer == nullptr) return finish(cudaErrorMemoryAllocation);
@@ -105,6 +110,7 @@ cudaError_t __emulator_malloc_host(void** pointer, size_t size) {
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
+    const Turn mine;
     if (pointer == nullptr) return finish(cudaSuccess);
     if (pinned.erase(static_cast<const char*>(pointer)) == 0) return finish(cudaErrorInvalidValue);
     std::free(pointer);
@@ -112,16 +118,19 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 
 cudaError_t cudaHostRegister(void* pointer, size_t size, unsigned int) {
+    const Turn mine;
     pinned[static_cast<const char*>(pointer)] = size;
     return finish(cudaSuccess);
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {
+    const Turn mine;
     const bool known = pinned.erase(static_cast<const char*>(pointer)) != 0;
     return finish(known ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
 }
 
 cudaError_t __emulator_free(void* pointer, int line, const char* file) {
+    const Turn mine;
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (pointer == nullptr || heap.release(pointer)) return finish(cudaSuccess);
     const bool freed = heap.contains(pointer) && heap.nearest(pointer) != nullptr && heap.nearest(pointer)->begin == pointer;
@@ -132,6 +141,7 @@ cudaError_t __emulator_free(void* pointer, int line, const char* file) {
 
 cudaError_t __emulator_memcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind, int line,
                               const char* file) {
+    const Turn mine;
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (size == 0) return finish(cudaSuccess);
     const cudaError_t error = check_copy(to, from, size, kind, Site{file, line});
@@ -153,6 +163,7 @@ cudaError_t __emulator_memcpy2d(void* to, size_t to_pitch, const void* from, siz
 }
 
 cudaError_t __emulator_memset(void* to, int value, size_t size, int line, const char* file) {
+    const Turn mine;
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (size == 0) return finish(cudaSuccess);
     const std::string bad = outside_device(to, size);
@@ -165,6 +176,7 @@ cudaError_t __emulator_memset(void* to, int value, size_t size, int line, const 
 
 cudaError_t __emulator_symbol(void* address, size_t size, size_t offset, size_t count, const void* from, void* to,
                               int line, const char* file) {
+    const Turn mine;
     if (sticky_error() != cudaSuccess) return sticky_error();
     register_variable(address, size, "");
     if (offset > size || count > size - offset) {
@@ -213,6 +225,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) {
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+    const Turn mine;
     *attributes = {cudaMemoryTypeUnregistered, 0, nullptr, const_cast<void*>(pointer)};
     if (const Allocation* allocation = heap.find(pointer)) {
         attributes->type = allocation->managed ? cudaMemoryTypeManaged : cudaMemoryTypeDevice;

@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include "barrier.h"
+#include "early.h"
 #include "fault.h"
 #include "signals.h"
 #include "warp.h"
@@ -14,7 +15,7 @@ uint3 gridDim;
 
 namespace emulator {
 
-Block block;
+EMULATOR_EARLY Block block;
 Thread* current = nullptr;
 
 // Where every fiber starts. A thread that is done hands its stack to the next one that has not started,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fault.h"
+#include "launch.h"
 #include "lines.h"
 #include "memory.h"
 #include "scheduler.h"
@@ -57,7 +58,7 @@ const void* continue_hub(void* context) {
 }
 
 void on_signal(int number, siginfo_t* info, void* context) {
-    if (current == nullptr) {  // not ours: as if this handler had never been installed
+    if (!runs_kernel()) {  // not ours: as if this handler had never been installed
         sigaction(number, &previous[number], nullptr);
         return;  // the instruction faults again
     }

@@ -5,9 +5,11 @@
 
 #include <new>
 
+#include "early.h"
+
 namespace emulator {
 
-Stacks stacks;
+EMULATOR_EARLY Stacks stacks;
 
 void Stacks::allocate(size_t count) {
     if (memory_ != nullptr) munmap(memory_, count_ * kSize);

@@ -6,6 +6,7 @@
 
 #include "../include/emulator/control.h"
 #include "fault.h"
+#include "launch.h"
 #include "scheduler.h"
 
 // Steps left in the slice of the budget that is being used. At its end the runtime has a look: the
@@ -42,7 +43,7 @@ using namespace emulator;
 extern "C" void __emulator_out_of_steps(int line, const char* file) {
     const bool goes_on = next_slice();
     const Site site{file, line};
-    if (current == nullptr) {
+    if (!runs_kernel()) {
         if (goes_on) return;
         const std::string what = "this loop of host code does not end (" + count_of_steps() + " taken)";
         record(Kind::endless_loop, site, what);
