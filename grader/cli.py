@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,12 +43,19 @@ part_option = click.option(
 )
 
 
+def _terminated(*_: object) -> None:
+    click.echo("grader: terminated, nothing was written", err=True)
+    sys.exit(128 + signal.SIGTERM)
+
+
 def sentences(command: Callable[..., None]) -> Callable[..., None]:
     """Turn the grader's own errors into one sentence and the exit code they stand for."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         try:
+            # `timeout` and batch systems send it: end the submission and clean up, too
+            signal.signal(signal.SIGTERM, _terminated)
             command(*args, **kwargs)
         except InfrastructureError as error:
             click.echo(f"grader: {error}", err=True)
@@ -58,6 +66,11 @@ def sentences(command: Callable[..., None]) -> Callable[..., None]:
         except GraderError as error:
             click.echo(f"grader: {error}", err=True)
             sys.exit(EXIT_FAILED)
+        except BrokenPipeError:  # `grader check | head`: click ends quietly
+            raise
+        except OSError as error:  # standard output, above all: a full disk
+            click.echo(f"grader: {error.strerror or error}", err=True)
+            sys.exit(EXIT_INFRASTRUCTURE)
         except KeyboardInterrupt:
             click.echo("grader: interrupted, nothing was written", err=True)
             sys.exit(130)

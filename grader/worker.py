@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -23,6 +24,7 @@ MAX_ARGUMENTS = 24
 TEXT_BYTES = 2000
 DATA_BYTES = 2 << 30
 LOG_BYTES = 8 << 20
+PR_SET_PDEATHSIG = 1
 
 # A command: schedule, step budget, bytes of the arena, launcher, number of arguments; then
 # MAX_ARGUMENTS argument records.
@@ -107,13 +109,17 @@ def obey(
 
 
 def limit(processes: int) -> None:
-    """Bounds that hold whatever the sandbox is."""
+    """Bounds that hold whatever the sandbox is; and nobody outlives the process that grades."""
     for what, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_DATA, DATA_BYTES),
         (resource.RLIMIT_FSIZE, LOG_BYTES),
     ):
         resource.setrlimit(what, (value, value))
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # bubblewrap does it by itself
     if processes:
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
 

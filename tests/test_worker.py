@@ -215,6 +215,44 @@ def test_limits_hold_in_the_process(tmp_path: Path) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != worker.LOG_BYTES
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has it")
+def test_a_worker_ends_with_the_process_that_started_it() -> None:
+    import os
+    import subprocess
+    import time
+
+    child = (
+        "import importlib.util, time\n"
+        f"spec = importlib.util.spec_from_file_location('worker', {worker.__file__!r})\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "module.limit(0)\n"
+        "print('limited', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = (
+        "import subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "child.wait()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        pid = int(started.stdout.readline())
+        started.kill()
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return
+        if state == "Z":  # ended; nobody reaps it in this container
+            return
+        time.sleep(0.05)
+    os.kill(pid, 9)
+    pytest.fail("the worker lives on")
+
+
 @pytest.mark.parametrize("data", [b"", b"not an ELF file", b"\x7fELF"])
 def test_what_is_no_module_is_an_import_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "submission.so"
