@@ -33,6 +33,7 @@ BUILD_SECONDS = 60
 BUILD_BYTES = 3 << 30
 LOG_BYTES = 1 << 20
 SHOWN_LINES = 40
+QUOTED_WIDTH = 200
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def native(assignment: Assignment) -> Native:
         found = _native_in(installed / "cpu", assignment, wanted)
         if found is not None:
             return found
-    kept = places.cache() / "native" / wanted
+    # equal sources in two folders are two assignments: their parts lie under their own names
+    kept = places.cache() / "native" / f"{assignment.id}-{wanted}"
     found = _native_in(kept / "grader" / "_prebuilt" / "cpu", assignment, wanted)
     if found is not None:
         return found
@@ -90,7 +92,12 @@ def build(submission: Submission, assignment: Assignment, box: Sandbox | None = 
             fresh_folder(kept) as folder,
             tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as work,
         ):
-            _compile(submission, assignment, parts, Path(work), box or sandbox.choose())
+            box = box or sandbox.choose()
+            try:
+                _compile(submission, assignment, parts, Path(work), box)
+            except _Unexplained as error:
+                _blame(error, assignment, parts, box)
+                raise
             shutil.copyfile(Path(work) / "build" / name, folder / name)
     return Module(kept / name, key)
 
@@ -129,7 +136,9 @@ def _compile_native(assignment: Assignment, folder: Path) -> None:
                 command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
             )
             if done.returncode != 0:
-                log = _first_lines(done.stdout + done.stderr, SHOWN_LINES)
+                said = (done.stdout + done.stderr).splitlines()
+                shown = "\n".join(line for line in said if not _is_chatter(line))
+                log = _first_lines(shown, SHOWN_LINES)
                 raise InfrastructureError(
                     f"cannot compile the native parts of {assignment.id} "
                     f"(run `grader doctor`):\n{log}"
@@ -281,11 +290,18 @@ DIAGNOSTIC = re.compile(
 UNDEFINED = re.compile(r"^(?P<where>.*?):? ?undefined reference to [`'](?P<name>.*?)'$")
 
 
+BEFORE_AN_ERROR = re.compile(r"^(In file|\s+from|.*: In |.*: At |\S+: +(recursively )?required )")
+
+
 def _failure(log: str, submission: Submission, work: Path) -> BuildFailed:
     """The compiler's words, without our folders and build chatter, first error first."""
     text = log.replace(f"{places.EMULATOR}/include/", "")
     for folder in (f"{work}/build/cpp/", f"{work}/submission/", f"{work}/contract/", f"{work}/"):
         text = text.replace(folder, "")
+    # an option of ours is no advice for a student
+    text = text.replace(" [-fpermissive]", "")
+    if "No space left on device" in text:
+        raise InfrastructureError(f"no space left to build in {places.cache()}")
     names = {file.name for file in submission.files}
     lines = text.splitlines()
     errors = [match for match in map(DIAGNOSTIC.match, lines) if match]
@@ -294,10 +310,13 @@ def _failure(log: str, submission: Submission, work: Path) -> BuildFailed:
         first = (own or errors)[0]
         sentence = f"{first['file']}:{first['line']}: {first['text']}"
         start = lines.index(first.group(0))
-        # "In function ...", "In file included from ..." stand before their error
-        while start > 0 and re.match(r"^(In file|\s+from|.*: In |.*: At )", lines[start - 1]):
+        # "In function ...", "In instantiation of ...", "required from ..." stand before their error
+        while start > 0 and BEFORE_AN_ERROR.match(lines[start - 1]):
             start -= 1
-        shown = [line for line in lines[start:] if not _is_chatter(line)]
+        shown: list[str] = []
+        for line in lines[start:]:
+            if not _is_chatter(line):
+                shown += [line, *(text for text in _quoted(line, submission) if text not in shown)]
         return BuildFailed(sentence, _first_lines("\n".join(shown), SHOWN_LINES))
     for line in lines:
         undefined = UNDEFINED.match(line)
@@ -312,15 +331,51 @@ def _failure(log: str, submission: Submission, work: Path) -> BuildFailed:
     shown = [line for line in lines if not _is_chatter(line)]
     if not shown:
         raise InfrastructureError("the compiler could not be run; see `grader doctor`")
-    return BuildFailed("the submission does not build", _first_lines("\n".join(shown), SHOWN_LINES))
+    return _Unexplained(
+        "the submission does not build", _first_lines("\n".join(shown), SHOWN_LINES)
+    )
+
+
+class _Unexplained(BuildFailed):
+    """The build ended badly, and its log names neither an error nor a missing symbol."""
+
+
+def _blame(error: BuildFailed, assignment: Assignment, parts: Native, box: Sandbox) -> None:
+    """Raises InfrastructureError if not even a submission without any code builds here."""
+    nothing = Submission("nothing", Path(), (SourceFile(assignment.source, b"\n"),), "")
+    with tempfile.TemporaryDirectory(prefix="build-", dir=places.cache() / "modules") as work:
+        try:
+            _compile(nothing, assignment, parts, Path(work), box)
+        except BuildFailed:
+            raise InfrastructureError(
+                f"no submission can be compiled here (run `grader doctor`):\n{error.log}"
+            ) from None
 
 
 def _is_chatter(line: str) -> bool:
+    """The build's own words. The body of a kernel is translated into a lambda function."""
     return bool(
         re.match(
-            r"^(\[\d+/\d+\]|-- |ninja: |FAILED: |CMake Error|Call Stack|/\S*/(g\+\+|c\+\+) )", line
+            r"^(\[\d+/\d+\]|-- |ninja: |FAILED: |CMake Error|Call Stack|/\S*/(g\+\+|c\+\+) "
+            r"|.*: In lambda function:$|compilation terminated\.|  the front end refused"
+            r"|In file included from (<command-line>|cuda_runtime\.h)|\s+from <command-line>"
+            r"|.*note: \(if you use .-fpermissive)",
+            line,
         )
     )
+
+
+def _quoted(line: str, submission: Submission) -> list[str]:
+    """The student's own line under an error in it: the compiler saw only its translation."""
+    error = DIAGNOSTIC.match(line)
+    for file in submission.files:
+        if error and file.name == error["file"]:
+            number = int(error["line"])
+            quoted = file.data.decode(errors="replace").split("\n")[number - 1 : number]
+            text = "".join(quoted).rstrip().expandtabs(4)
+            if text.isprintable() and 0 < len(text) <= QUOTED_WIDTH:
+                return [f"{number:>5} | {text}"]
+    return []
 
 
 def _first_lines(text: str, count: int) -> str:

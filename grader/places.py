@@ -42,6 +42,6 @@ def cache() -> Path:
     """Builds are kept here, by content hash; safe to delete at any time."""
     chosen = os.environ.get("KERNEL_GRADER_CACHE")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).absolute()  # builds run in other folders
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(base) / "kernel-grader"

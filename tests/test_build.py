@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import threading
@@ -247,6 +248,27 @@ def test_the_first_error_is_named(built: Make, saxpy_folder: Callable[..., Path]
     assert "second_unknown" in error.log
 
 
+def test_an_error_is_shown_with_the_students_own_line(
+    built: Make, saxpy_folder: Callable[..., Path]
+) -> None:
+    error = failure(built, saxpy_folder("    first_unknown = 1;"))
+    assert re.search(r"^ +\d+ \|     first_unknown = 1;$", error.log, re.M)
+    assert "lambda" not in error.log
+
+
+def test_an_error_in_a_template_says_who_required_it(
+    built: Make, saxpy_folder: Callable[..., Path]
+) -> None:
+    folder = saxpy_folder(
+        "    struct_only(1.0f);",
+        "template <class T> __device__ int struct_only(T t) { return t.member; }",
+    )
+    required = re.search(r"^saxpy\.cu:(\d+):\d+: +required from", failure(built, folder).log, re.M)
+    assert required
+    lines = (folder / "saxpy.cu").read_text().splitlines()
+    assert lines[int(required[1]) - 1] == "    struct_only(1.0f);"
+
+
 def test_an_error_in_a_header_is_found_there(
     built: Make, saxpy_folder: Callable[..., Path], cache: Path
 ) -> None:
@@ -345,12 +367,46 @@ def test_a_compiler_that_does_not_work_is_not_the_students_fault(
     assert not list((tmp_path / "cache" / "native").iterdir())
 
 
+def test_a_compiler_that_breaks_later_is_not_the_students_fault(
+    built: Make, saxpy_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "c++"
+    broken.write_text("#!/bin/sh\necho no licence >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    with pytest.raises(InfrastructureError, match="no submission can be compiled here"):
+        built(saxpy_folder("    // unlike any other"))
+
+
+def test_a_relative_cache_will_do(
+    built: Make,
+    saxpy_native: Assignment,
+    saxpy_folder: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = build.native(saxpy_native)
+    monkeypatch.setattr(build, "native", lambda _: kept)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNEL_GRADER_CACHE", "kept here")
+    assert built(saxpy_folder()).path.is_relative_to(tmp_path / "kept here")
+
+
+@pytest.mark.slow
+def test_a_copy_of_an_assignment_has_native_parts_of_its_own(
+    saxpy: Assignment, cache: Path, tmp_path: Path
+) -> None:
+    build.native(saxpy)
+    copy = shutil.copytree(saxpy.folder, tmp_path / "copy")
+    assert build.native(load(copy)).binding.parent.name == "copy"
+
+
 @pytest.mark.slow
 def test_a_binding_that_does_not_compile_is_not_the_students_fault(
     assignments: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(assignments / "saxpy", tmp_path / "saxpy")
-    (tmp_path / "saxpy" / "binding.cpp").write_text("#error no binding\n")
+    (tmp_path / "saxpy" / "binding.cpp").write_text("#error no binding(launch_saxpy)\n")
     with pytest.raises(InfrastructureError, match="cannot compile the native parts of saxpy"):
         build.native(load(tmp_path / "saxpy"))
 
