@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -179,6 +180,11 @@ def load(name: str | Path) -> Assignment:
     Raises UsageError for an unknown name and AssignmentError for a broken folder.
     """
     folder = _find(name)
+    if not re.fullmatch(r"[\w.+-]+", folder.name):  # it becomes the name of a CMake target, too
+        raise AssignmentError(
+            f"{folder} is no usable name of an assignment: "
+            "call the folder by letters, digits, _ and - only"
+        )
     manifest = read(folder / "assignment.toml")
     made = Assignment(
         id=folder.name,
@@ -194,6 +200,14 @@ def load(name: str | Path) -> Assignment:
     for path in (made.header_path, made.binding_path, folder / "reference.py"):
         if not path.is_file():
             raise AssignmentError(f"{folder} has no {path.name}: an assignment needs one")
+    for path, form in ((made.header_path, r"\b{}\s*\("), (made.binding_path, r"\b{}\s*\)")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for part in made.parts:
+            if not re.search(form.format(part.launcher), text):
+                raise AssignmentError(
+                    f"{path} has no {part.launcher}, the launcher of part {part.id} "
+                    f"in {folder / 'assignment.toml'}"
+                )
     return made
 
 
@@ -237,6 +251,8 @@ def _find(name: str | Path) -> Path:
     known = _known()
     if name in known:
         return known[name]
+    if (Path(name) / "assignment.toml").is_file():
+        return Path(name).resolve()
     raise UsageError(
         f"unknown assignment {name!r}{did_you_mean(name, known)}; "
         f"known: {', '.join(sorted(known)) or 'none'}"

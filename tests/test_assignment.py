@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -195,7 +196,6 @@ SENTENCES = {
 }
 
 
-# folders of assignments/broken that are not noticed yet
 @pytest.mark.parametrize("name", SENTENCES)
 def test_a_broken_assignment_says_where_and_why(name: str) -> None:
     where, why = SENTENCES[name]
@@ -206,6 +206,29 @@ def test_a_broken_assignment_says_where_and_why(name: str) -> None:
     assert sentence.startswith((f"{path}:", f"{path} ")), sentence
     assert "\n" not in sentence
     caught.match(why)
+
+
+@pytest.mark.parametrize("name", ["saxpy.h", "binding.cpp"])
+def test_a_launcher_that_the_author_forgot(assignments: Path, tmp_path: Path, name: str) -> None:
+    folder = shutil.copytree(assignments / "saxpy", tmp_path / "saxpy")
+    text = (folder / name).read_text()
+    (folder / name).write_text(text.replace("launch_saxpy", "launch_saxpi"))
+    with pytest.raises(AssignmentError, match=f"{name} has no launch_saxpy, the launcher of part"):
+        load(folder)
+
+
+def test_a_folder_that_cmake_could_not_name(assignments: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(assignments / "saxpy", tmp_path / "my saxpy")
+    with pytest.raises(AssignmentError, match="my saxpy is no usable name of an assignment"):
+        load(folder)
+
+
+def test_a_folder_here_needs_no_slash(
+    assignments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(assignments / "saxpy", tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    assert load("mine").folder == tmp_path / "mine"
 
 
 def test_every_broken_folder_is_tried() -> None:
