@@ -23,6 +23,22 @@ HINT = re.compile(r"^\s*//\s*STEP\b")
 # A fixed date: the same content gives the same zip.
 ZIP_DATE = (2020, 1, 1, 0, 0, 0)
 
+START = """\
+# {title}: start here
+
+On Linux (or WSL) with python3 (3.11 or newer, with its headers), pip and g++, for example after
+`apt install python3-dev python3-pip python3-venv g++`:
+
+    python3 -m venv .venv
+    . .venv/bin/activate
+    pip install ./kernel-grader
+    cd {id}
+    grader check
+
+The first `grader check` shows that nothing is written yet. `README.md` is the assignment; you edit
+the files in `{id}/`. In a new terminal say `. .venv/bin/activate` again.
+"""
+
 
 def strip_text(text: str, name: str) -> str:
     """One source file without its solution blocks.
@@ -118,6 +134,9 @@ def handout(name: str, out: Path) -> Path:
                 info.compress_type = zipfile.ZIP_DEFLATED
                 info.external_attr = 0o644 << 16
                 archive.writestr(info, source.read_bytes())
+            start = zipfile.ZipInfo(str(folder / "START.md"), ZIP_DATE)
+            start.external_attr = 0o644 << 16
+            archive.writestr(start, START.format(id=used.id, title=used.title))
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror}") from None
     return out

@@ -182,7 +182,9 @@ def test_a_handout_holds_what_students_need_and_no_answers(checkout: Path, tmp_p
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
         starter = archive.read("saxpy-handout/saxpy/saxpy.cu")
+        start = archive.read("saxpy-handout/START.md").decode()
     assert starter == b"starter/saxpy/saxpy.cu\n"
+    assert "pip install ./kernel-grader\n    cd saxpy\n    grader check\n" in start
     package = "saxpy-handout/kernel-grader"
     assert {
         "saxpy-handout/README.md",
