@@ -295,7 +295,7 @@ RATIONALES = {
     "launch": "The kernel never ran. Check cudaGetLastError() after a launch.",
     "assert": "An assert of your own found its condition false.",
     "exited": "A launcher is called many times in one process: it has to return.",
-    "crashed": "Host code crashed. Device pointers can only be dereferenced in kernels.",
+    "crashed": "A launcher crashed in its own code, outside of any kernel: look there.",
     "timeout": "A launcher enqueues its work and returns.",
     "missing": "The part cannot be run without its launcher.",
     "exception": "A launcher reports nothing by exceptions: its caller is C.",

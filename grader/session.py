@@ -374,7 +374,8 @@ def _ending(code: int | None) -> tuple[str, str]:
         signal.SIGABRT: "it aborted: abort(), a failed assert, an exception nobody catches, "
         "or a damaged heap",
         signal.SIGFPE: "arithmetic error in host code: an integer division by zero",
-        signal.SIGILL: "illegal instruction: the end of a function without a return, or a trap",
+        signal.SIGILL: "illegal instruction in host code: a division by zero or a null pointer "
+        "that the compiler foresaw, the end of a function without a return, or a trap",
         signal.SIGKILL: "it was killed, most likely for using too much memory",
         signal.SIGTERM: "it was ended by SIGTERM",
     }
