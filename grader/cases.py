@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 PUBLIC_MASTER = b"public"
+MAX_ELEMENTS = 1 << 26  # of a case that is typed in: larger ones need gigabytes
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -89,7 +90,7 @@ def parse_token(text: str, assignment: Assignment) -> tuple[Part, str, Case]:
         case = Case(dims, given["family"], float(given["scale"]), int(given["seed"]))
     except ValueError as error:
         raise UsageError(f"a number in the case is wrong: {error}") from None
-    legal = min(dims.values()) >= 1 and case.elements <= 1 << 31 and 0 <= case.seed < 1 << 53
+    legal = min(dims.values()) >= 1 and case.elements <= MAX_ELEMENTS and 0 <= case.seed < 1 << 53
     if not legal or not np.isfinite(case.scale):
         raise UsageError("a number in the case is out of range")
     return part, match[2], case

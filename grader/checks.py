@@ -201,6 +201,8 @@ class Checker:
     def _failed(self, test_id: str, tried: list[Case], case: Case, problem: Problem) -> TestResult:
         wrong = problem.mismatch
         self._note_finding(problem)
+        if problem.kind == "missing":  # no case has anything to do with it
+            return self._result(test_id, False, tried, problem.sentence)
         failure = Failure(
             dims=problem.dims,
             family=case.family,
@@ -264,6 +266,8 @@ def _sentence(name: str, wrong: Mismatch) -> str:
         text = f"{place} was never written (it still holds the NaN that it arrived with)"
     elif isinstance(wrong.actual, str):
         text = f"{place} is {wrong.actual}, expected {wrong.expected:.7g}"
+        if wrong.actual == "NaN":
+            text += " (memory starts as NaN: is something read before it is written?)"
     else:
         text = (
             f"{place} is {wrong.actual:.7g}, expected {wrong.expected:.7g} "

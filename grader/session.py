@@ -354,7 +354,8 @@ def _guard_damage(
     wrong = np.flatnonzero(after != GUARD)
     if wrong.size:
         found.append(
-            f"out-of-bounds write: element {size + wrong[0]} of `{name}`, which has {size} elements"
+            f"out-of-bounds write: element {size + wrong[0]} of `{name}`, "
+            f"which has {size} element{'s' if size > 1 else ''}"
         )
     return found
 

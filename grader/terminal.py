@@ -75,7 +75,7 @@ def _paragraphs(score: Score, arguments: str) -> Iterator[str]:
             yield from _wrap(test.message)
             yield from _rationale(score, part, test)
             if test.failure is not None:
-                yield f"  again: {test.failure.repro} {arguments}".rstrip()
+                yield f"  run it alone: {test.failure.repro} {arguments}".rstrip()
 
 
 def _rationale(score: Score, part: PartResult, test: TestResult) -> Iterator[str]:

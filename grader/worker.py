@@ -25,6 +25,7 @@ TEXT_BYTES = 2000
 DATA_BYTES = 2 << 30
 LOG_BYTES = 8 << 20
 PR_SET_PDEATHSIG = 1
+UNKNOWN = "Caught an unknown exception!"  # pybind11's words
 
 # A command: schedule, step budget, bytes of the arena, launcher, number of arguments; then
 # MAX_ARGUMENTS argument records.
@@ -99,7 +100,12 @@ def obey(
         code, kind_of_fault, sentence = module.synchronize()
         if kind_of_fault:  # the emulator ends an endless loop of host code by an exception
             return CUDA_ERROR, code, kind_of_fault, sentence
-        return EXCEPTION, 0, "exception", str(error)
+        return (
+            EXCEPTION,
+            0,
+            "exception",
+            str(error).replace(UNKNOWN, "one that is no std::exception"),
+        )
     code, kind_of_fault, sentence = module.synchronize()
     if code:
         return CUDA_ERROR, code, kind_of_fault, sentence

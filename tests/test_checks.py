@@ -281,7 +281,7 @@ def fails_with(kind: str, sentence: str, from_size: int = 0) -> Launcher:
     return launcher
 
 
-@pytest.mark.parametrize("kind", sorted(checks.RATIONALES))
+@pytest.mark.parametrize("kind", sorted(set(checks.RATIONALES) - {"missing"}))
 def test_every_kind_of_fault_fails_and_is_explained(checker: Make, kind: str) -> None:
     made = checker(fails_with(kind, "saxpy.cu:7: what happened"))
     result = made.run("base")
@@ -293,6 +293,12 @@ def test_every_kind_of_fault_fails_and_is_explained(checker: Make, kind: str) ->
     assert finding.rationale == checks.RATIONALES[kind]
     assert result.failure is not None
     assert (result.failure.output, result.failure.index) == (None, None)
+
+
+def test_a_missing_launcher_has_no_case(checker: Make) -> None:
+    result = checker(fails_with("missing", "launch_saxpy is not defined")).run("base")
+    assert (result.passed, result.message) == (False, "launch_saxpy is not defined")
+    assert result.failure is None
 
 
 @pytest.mark.parametrize("kind", ["crashed", "exited", "exception"])

@@ -248,7 +248,7 @@ def test_check_looks_here_when_no_folder_is_named(
 @builds
 def test_a_printed_repro_line_works_as_it_is(run: Grader) -> None:
     output = run("check", SUBMISSIONS / "wrong_tail", *SAXPY).output
-    found = re.search(r"  again: grader (repro .*)", output)
+    found = re.search(r"  run it alone: grader (repro .*)", output)
     assert found is not None
     words = shlex.split(found[1])
     token = words[1]
