@@ -239,7 +239,8 @@ def _compile(
     ]  # fmt: skip
     script = (
         f"ulimit -d {BUILD_BYTES >> 10}; ulimit -t {BUILD_SECONDS}; ulimit -c 0; "
-        f"{shlex.join(configure)} && {shlex.join([cmake, '--build', str(target)])}"
+        f"{shlex.join(configure)} && {shlex.join([cmake, '--build', str(target)])} && "
+        "find . -name '*.cu.cpp.o' -exec nm -A -g --defined-only {} + > symbols"
     )
     with (work / "log").open("w+b") as log:
         process = box.start(
@@ -265,8 +266,23 @@ def _compile(
         text = log.read(LOG_BYTES).decode(errors="replace")
     if code != 0:
         raise _failure(text, submission, work)
+    _refuse_two_definitions(target / "symbols", assignment)
     if not (target / f"submission{SUFFIX}").is_file():
         raise InfrastructureError("the build ended well but left no module")
+
+
+def _refuse_two_definitions(symbols: Path, assignment: Assignment) -> None:
+    """The linker takes the first of two equal launchers (helpers in headers need that), but which
+    one a student meant is not ours to guess."""
+    with symbols.open(errors="replace") as file:
+        lines = file.read(LOG_BYTES).splitlines()
+    for part in assignment.parts:
+        found = [line for line in lines if line.endswith(f" T {part.launcher}")]
+        names = sorted(line.split(".cpp.o:")[0].split("/cpp/")[-1] for line in found)
+        if len(names) > 1:
+            raise BuildFailed(
+                f"{part.launcher} is defined in {' and in '.join(names)}: remove one of them", ""
+            )
 
 
 def _compiler_folders() -> list[Path]:

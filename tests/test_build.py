@@ -437,3 +437,12 @@ def test_a_change_of_the_front_end_or_the_contract_is_another_build(
             file.write("# changed\n")
         keys.add(build._key(read, saxpy_native, parts))
     assert len(keys) == 1 + len(os.listdir(emulator))
+
+
+def test_a_launcher_that_two_files_define_is_refused(
+    built: Make, saxpy_folder: Callable[..., Path]
+) -> None:
+    folder = saxpy_folder()
+    (folder / "old.cu").write_text((folder / "saxpy.cu").read_text())
+    with pytest.raises(BuildFailed, match=r"^launch_saxpy is defined in old.cu and in saxpy.cu: "):
+        built(folder)
