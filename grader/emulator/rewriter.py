@@ -498,7 +498,7 @@ class Rewriter:
             if position in self._do_whiles or orphan:
                 return
         if self.source.at(open_) == "(" and open_ in self.source.partner:
-            self._insert_after(self.source.partner[open_], " __EMULATOR_STEP__")
+            self._insert_after(self.source.partner[open_], " __EMULATOR_STEP__ ")
 
     def _do(self, position: int) -> None:
         source = self.source
@@ -516,7 +516,7 @@ class Rewriter:
         self._do_whiles.add(at)
         once = source.at(at + 2) in ("0", "false") and source.at(at + 3) == ")"
         if not once:
-            self._insert_after(position, " __EMULATOR_STEP__")
+            self._insert_after(position, " __EMULATOR_STEP__ ")
 
     def _goto(self, position: int) -> None:
         self._insert_before(position, "__EMULATOR_STEP__ ")
