@@ -106,7 +106,7 @@ def inputs(
     gamma = _away_from_zero(hidden_dim, 1.25, 2.25, rng)
     beta = _away_from_zero(hidden_dim, 0.25, 1.0, rng) * damped
     gradient = rng.standard_normal((rows, hidden_dim))
-    if part == "dinp":  # else both sums over a row would be close to 0, and so would be their errors
+    if part == "dinp":  # else both sums over a row would be about 0, and so would be their errors
         centred = x - x.mean(axis=1, keepdims=True)
         xhat = centred / np.sqrt(x.var(axis=1, keepdims=True) + EPSILON)
         along = 0.5 * rng.choice([-1.0, 1.0], (2, rows, 1))
