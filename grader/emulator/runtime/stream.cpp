@@ -1,8 +1,10 @@
 // Streams and events. All work is done by the time the call that asks for it returns.
 #include <chrono>
+#include <set>
 
 #include "../include/emulator/runtime_api.h"
 #include "error.h"
+#include "launch.h"
 
 using namespace emulator;
 
@@ -16,11 +18,31 @@ struct CUevent_st {
     std::chrono::steady_clock::time_point at;
 };
 
+// What was created and not destroyed yet. Never destroyed itself: static objects may come later.
+static std::set<const void*>& handles() {
+    static auto& live = *new std::set<const void*>;
+    return live;
+}
+
+template <class Handle>
+static Handle* created(Handle* handle) {
+    const Turn mine;
+    handles().insert(handle);
+    return handle;
+}
+template <class Handle>
+static cudaError_t destroyed(Handle* handle) {
+    const Turn mine;
+    if (handles().erase(handle) == 0) return finish(cudaErrorInvalidResourceHandle);
+    delete handle;
+    return finish(cudaSuccess);
+}
+
 extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
     if (stream == nullptr) return finish(cudaErrorInvalidValue);
-    *stream = new CUstream_st{flags, priority};
+    *stream = created(new CUstream_st{flags, priority});
     return finish(cudaSuccess);
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
@@ -29,9 +51,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
 static bool is_default(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread; }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    if (is_default(stream)) return finish(cudaErrorInvalidResourceHandle);
-    delete stream;
-    return finish(cudaSuccess);
+    return destroyed(stream);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return finish(cudaSuccess); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return finish(cudaSuccess); }
@@ -62,13 +82,11 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     if (event == nullptr) return finish(cudaErrorInvalidValue);
-    *event = new CUevent_st{flags, false, {}};
+    *event = created(new CUevent_st{flags, false, {}});
     return finish(cudaSuccess);
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    if (event == nullptr) return finish(cudaErrorInvalidResourceHandle);
-    delete event;
-    return finish(cudaSuccess);
+    return destroyed(event);
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
     if (event == nullptr) return finish(cudaErrorInvalidResourceHandle);
