@@ -91,7 +91,7 @@ def obey(
         address = buffers.address(launcher, position, capacity + 2 * guard)
         slot = arena[offset : offset + used + 2 * guard]
         module.copy_in(address, slot)
-        module.name(address, label.rstrip(b"\0").decode())
+        module.name(address + guard, used, label.rstrip(b"\0").decode())
         copies.append((slot, address))
         values.append(address + guard)
     try:

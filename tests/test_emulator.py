@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -369,3 +370,27 @@ def test_anything_can_be_translated(unusual: list[str]) -> None:
                 translate(source, "x.cu")
             except Unsupported:
                 continue
+
+
+def test_host_code_cannot_touch_device_memory(tmp_path: Path, runtimes: dict[str, Path]) -> None:
+    """It ends the process, as on a GPU, and the last words say where; managed memory is shared."""
+    source = tmp_path / "touch.cu"
+    source.write_text(
+        "#include <cstdio>\n"
+        "__global__ void fill(float* out) { out[threadIdx.x] = 1; }\n"
+        "int main() {\n"
+        "    float *device, *managed;\n"
+        "    cudaMalloc(&device, 128);\n"
+        "    cudaMallocManaged(&managed, 128);\n"
+        "    fill<<<1, 32>>>(device);\n"
+        "    fill<<<1, 32>>>(managed);\n"
+        "    cudaDeviceSynchronize();\n"
+        '    printf("%g\\n", managed[31]);\n'
+        '    printf("%g\\n", device[31]);\n'
+        "}\n"
+    )
+    build([source], tmp_path / "program", runtime=runtimes["g++"])
+    done = run(tmp_path / "program")
+    assert done.returncode == -signal.SIGSEGV
+    assert done.stdout == "1\n"
+    assert "touch.cu:11: host code touches device memory, inside `out` (128 bytes)" in done.stderr

@@ -47,7 +47,7 @@ class Device:
     def schedule(self, seed: int, steps: int) -> None:
         self.asked.append((seed, steps))
 
-    def name(self, address: int, label: str) -> None:
+    def name(self, address: int, size: int, label: str) -> None:
         self.names[address] = label
 
     def synchronize(self) -> tuple[int, str, str]:

@@ -164,9 +164,10 @@ inline std::string note() {
 #endif
 }
 
-inline void name([[maybe_unused]] std::uintptr_t address, [[maybe_unused]] const char* label) {
+inline void name([[maybe_unused]] std::uintptr_t address, [[maybe_unused]] std::size_t bytes,
+                 [[maybe_unused]] const char* label) {
 #ifdef __CUDA_EMULATOR__
-    emu_name(reinterpret_cast<void*>(address), label);
+    emu_name_array(reinterpret_cast<void*>(address), bytes, label);
 #endif
 }
 

@@ -82,6 +82,7 @@ bool check_pointers(const __emulator_pointer* pointers, int count) {
 void run_grid(const Configuration& launch, void (*entry)(const void*), const void* body) {
     const dim3& grid = launch.grid;
     const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
+    const DeviceAccess access;
     runner = std::this_thread::get_id();
     schedule.restart();
     catch_signals();

@@ -8,6 +8,7 @@
 
 #include "early.h"
 #include "shared.h"
+#include "signals.h"
 
 namespace emulator {
 
@@ -34,6 +35,7 @@ bool DeviceHeap::reserve() {
         base_ = static_cast<char*>(memory);
         reserved_ = size;
         next_ = page_size();
+        catch_signals();  // to say so when host code touches what is reserved here
         return true;
     }
     return false;
@@ -68,9 +70,10 @@ void* DeviceHeap::allocate(size_t size, const Site& site, bool managed) {
     char* pages = place(bytes);
     if (pages == nullptr || mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
     std::memset(pages, 0xff, bytes);
+    if (opened_ == 0 && !managed) mprotect(pages, bytes, PROT_NONE);
     // At the end of its pages, so that the first access past it meets the page that is not there.
     char* begin = pages + bytes - padded;
-    allocations_[begin] = {begin, size, bytes, "", site, managed, false};
+    allocations_[begin] = {begin, size, bytes, "", site, managed, false, begin, size};
     used_ += padded;
     return begin;
 }
@@ -86,6 +89,22 @@ bool DeviceHeap::release(void* pointer) {
     allocation.freed = true;
     used_ -= padded;
     return true;
+}
+
+void DeviceHeap::protect_all(int protection) {
+    for (const auto& [begin, allocation] : allocations_) {
+        if (allocation.freed || allocation.managed) continue;
+        char* end = allocation.begin + round_up(allocation.size == 0 ? 1 : allocation.size, kAlignment);
+        mprotect(end - allocation.pages, allocation.pages, protection);
+    }
+}
+
+void DeviceHeap::open() {
+    if (opened_++ == 0) protect_all(PROT_READ | PROT_WRITE);
+}
+
+void DeviceHeap::close() {
+    if (--opened_ == 0) protect_all(PROT_NONE);
 }
 
 bool DeviceHeap::contains(const void* address) const {
@@ -108,7 +127,7 @@ Allocation* DeviceHeap::find(const void* address) {
 
 static std::string name_of(const Allocation& allocation) {
     std::string text = allocation.name.empty() ? "an allocation" : "`" + allocation.name + "`";
-    text += " (" + std::to_string(allocation.size) + " bytes";
+    text += " (" + std::to_string(allocation.shown_size) + " bytes";
     if (allocation.name.empty() && allocation.site.file != nullptr) text += " allocated at " + allocation.site.text();
     return text + ")";
 }
@@ -124,12 +143,17 @@ std::string describe_address(const void* address) {
     }
     const Allocation* before = heap.nearest(address);
     if (before == nullptr) return "before the first allocation";
-    if (at < before->end()) return (before->freed ? "inside freed memory, " : "inside ") + name_of(*before);
+    if (at >= before->shown_begin && at < before->shown_end()) {
+        return (before->freed ? "inside freed memory, " : "inside ") + name_of(*before);
+    }
+    if (at < before->shown_begin) {
+        return std::to_string(before->shown_begin - at) + " bytes before the start of " + name_of(*before);
+    }
     const Allocation* after = heap.nearest(reinterpret_cast<const void*>(~uintptr_t{0} >> 1));
     for (const Allocation* next = after; next != nullptr && next->begin > at; next = heap.nearest(next->begin - 1)) after = next;
-    const auto past = static_cast<size_t>(at - before->end());
-    if (after != nullptr && after->begin > at && static_cast<size_t>(after->begin - at) < past) {
-        return std::to_string(after->begin - at) + " bytes before the start of " + name_of(*after);
+    const auto past = static_cast<size_t>(at - before->shown_end());
+    if (after != nullptr && after->begin > at && static_cast<size_t>(after->shown_begin - at) < past) {
+        return std::to_string(after->shown_begin - at) + " bytes before the start of " + name_of(*after);
     }
     return std::to_string(past) + " bytes past the end of " + name_of(*before);
 }

@@ -18,8 +18,11 @@ struct Allocation {
     Site site;
     bool managed;
     bool freed;
+    char* shown_begin;  // what messages speak of: the array inside, where a program put guards around it
+    size_t shown_size;
 
     char* end() const { return begin + size; }
+    char* shown_end() const { return shown_begin + shown_size; }
 };
 
 class DeviceHeap {
@@ -35,6 +38,11 @@ public:
     Allocation* find(const void* address);
     bool contains(const void* address) const;  // the reserved range
 
+    // Host code cannot touch device memory, except managed memory: it is closed outside of kernels
+    // and of the functions that copy. Calls nest.
+    void open();
+    void close();
+
     void set_capacity(size_t bytes) { capacity_ = bytes; }
     size_t capacity() const { return capacity_; }
     size_t used() const { return used_; }
@@ -42,16 +50,26 @@ public:
 private:
     bool reserve();
     char* place(size_t bytes);
+    void protect_all(int protection);
 
     char* base_ = nullptr;
     size_t reserved_ = 0;
     size_t next_ = 0;  // offset of the first address never used
     size_t capacity_ = size_t{16} << 30;
     size_t used_ = 0;
+    int opened_ = 0;
     std::map<const char*, Allocation> allocations_;  // by begin
 };
 
 extern DeviceHeap heap;
+
+// Device memory can be touched as long as one of these lives.
+struct DeviceAccess {
+    DeviceAccess() { heap.open(); }
+    DeviceAccess(const DeviceAccess&) = delete;
+    DeviceAccess& operator=(const DeviceAccess&) = delete;
+    ~DeviceAccess() { heap.close(); }
+};
 
 // "4 bytes past the end of `inp` (1024 bytes)" and the like, for an address that cannot be touched.
 std::string describe_address(const void* address);

@@ -145,6 +145,7 @@ cudaError_t __emulator_memcpy(void* to, const void* from, size_t size, cudaMemcp
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (size == 0) return finish(cudaSuccess);
     const cudaError_t error = check_copy(to, from, size, kind, Site{file, line});
+    const DeviceAccess access;
     if (error == cudaSuccess) std::memmove(to, from, size);
     return finish(error);
 }
@@ -154,6 +155,7 @@ cudaError_t __emulator_memcpy2d(void* to, size_t to_pitch, const void* from, siz
     if (width > to_pitch || width > from_pitch) {
         return reject(cudaErrorInvalidPitchValue, Site{file, line}, "cudaMemcpy2D: the width is larger than a pitch");
     }
+    const DeviceAccess access;
     for (size_t row = 0; row < height; ++row) {
         const cudaError_t error = __emulator_memcpy(static_cast<char*>(to) + row * to_pitch,
                                                     static_cast<const char*>(from) + row * from_pitch, width, kind, line, file);
@@ -170,6 +172,7 @@ cudaError_t __emulator_memset(void* to, int value, size_t size, int line, const 
     if (!bad.empty()) {
         return reject(cudaErrorInvalidValue, Site{file, line}, "cudaMemset of " + std::to_string(size) + " bytes: " + bad);
     }
+    const DeviceAccess access;
     std::memset(to, value, size);
     return finish(cudaSuccess);
 }
@@ -185,6 +188,7 @@ cudaError_t __emulator_symbol(void* address, size_t size, size_t offset, size_t 
                           ": the device variable has " + std::to_string(size) + " bytes");
     }
     char* variable = static_cast<char*>(address) + offset;
+    const DeviceAccess access;
     if (from != nullptr) std::memmove(variable, from, count);
     if (to != nullptr) std::memmove(to, variable, count);
     return finish(cudaSuccess);
@@ -240,6 +244,14 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 
 void emu_name(void* pointer, const char* name) {
     if (Allocation* allocation = heap.find(pointer)) allocation->name = name;
+}
+
+void emu_name_array(void* begin, size_t size, const char* name) {
+    if (Allocation* allocation = heap.find(begin)) {
+        allocation->name = name;
+        allocation->shown_begin = static_cast<char*>(begin);
+        allocation->shown_size = size;
+    }
 }
 
 void emu_set_device_memory(size_t bytes) { heap.set_capacity(bytes); }

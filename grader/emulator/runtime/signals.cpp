@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -27,6 +28,25 @@ Received received;
 
 const int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 struct sigaction previous[NSIG];
+
+const void* instruction_of(const ucontext_t& machine) {
+#if defined(__x86_64__) && defined(__linux__)
+    return reinterpret_cast<const void*>(machine.uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__) && defined(__linux__)
+    return reinterpret_cast<const void*>(machine.uc_mcontext.pc);
+#else
+    (void)machine;
+    return nullptr;
+#endif
+}
+
+// The process is about to die of it, as a real one would: the last words say why.
+void tell_host_access(const void* context, const void* address) {
+    const std::string place = line_of(instruction_of(*static_cast<const ucontext_t*>(context)));
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s: host code touches device memory, %s: only kernels and cudaMemcpy may\n",
+                 place.empty() ? "?" : place.c_str(), describe_address(address).c_str());
+}
 
 // Makes the return from the handler continue the hub, as a jump_context there would.
 const void* continue_hub(void* context) {
@@ -59,6 +79,7 @@ const void* continue_hub(void* context) {
 
 void on_signal(int number, siginfo_t* info, void* context) {
     if (!runs_kernel()) {  // not ours: as if this handler had never been installed
+        if (heap.contains(info->si_addr)) tell_host_access(context, info->si_addr);
         sigaction(number, &previous[number], nullptr);
         return;  // the instruction faults again
     }

@@ -21,6 +21,8 @@ size_t emu_device_memory_used(void);
 void emu_set_workers(int workers);
 /* Call the allocation that holds `device_pointer` by this name in messages. */
 void emu_name(void* device_pointer, const char* name);
+/* The same for an array that lies inside an allocation, between guards: messages count from its start and end. */
+void emu_name_array(void* begin, size_t size, const char* name);
 /* The first fault, as a sentence with file and line, and its kind; "" if there is none. Kinds: deadlock,
    divergent_barrier, shuffle, endless_loop, illegal_address, misaligned, stack_overflow, assert, launch, trap,
    api, unsupported. */
