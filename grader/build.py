@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import places, sandbox
+from grader import diagnostics, places, sandbox
 from grader.assignment import Assignment
 from grader.errors import BuildFailed, InfrastructureError
 from grader.native.fingerprint import fingerprint
@@ -32,8 +32,6 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 BUILD_SECONDS = 60
 BUILD_BYTES = 3 << 30
 LOG_BYTES = 1 << 20
-SHOWN_LINES = 40
-QUOTED_WIDTH = 200
 
 
 @dataclass(frozen=True)
@@ -136,9 +134,7 @@ def _compile_native(assignment: Assignment, folder: Path) -> None:
                 command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
             )
             if done.returncode != 0:
-                said = (done.stdout + done.stderr).splitlines()
-                shown = "\n".join(line for line in said if not _is_chatter(line))
-                log = _first_lines(shown, SHOWN_LINES)
+                log = diagnostics.first_lines(done.stdout + done.stderr)
                 raise InfrastructureError(
                     f"cannot compile the native parts of {assignment.id} "
                     f"(run `grader doctor`):\n{log}"
@@ -300,56 +296,21 @@ def _write(folder: Path, file: SourceFile, assignment: Assignment) -> None:
     path.write_bytes(file.data)
 
 
-DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)"
-)
-UNDEFINED = re.compile(r"^(?P<where>.*?):? ?undefined reference to [`'](?P<name>.*?)'$")
-
-
-BEFORE_AN_ERROR = re.compile(r"^(In file|\s+from|.*: In |.*: At |\S+: +(recursively )?required )")
-
-
 def _failure(log: str, submission: Submission, work: Path) -> BuildFailed:
-    """The compiler's words, without our folders and build chatter, first error first."""
-    text = log.replace(f"{places.EMULATOR}/include/", "")
-    for folder in (f"{work}/build/cpp/", f"{work}/submission/", f"{work}/contract/", f"{work}/"):
-        text = text.replace(folder, "")
-    # an option of ours is no advice for a student
-    text = text.replace(" [-fpermissive]", "")
+    """What a failed build means, from its log. Raises InfrastructureError for a full disk."""
+    hidden = [f"{places.EMULATOR}/include/"]
+    hidden += [f"{work}/{name}" for name in ("build/cpp/", "submission/", "contract/", "")]
+    text = diagnostics.without(log, hidden)
+    found = diagnostics.explain(text, submission)
+    if found is not None:
+        return BuildFailed(*found)
     if "No space left on device" in text:
         raise InfrastructureError(f"no space left to build in {places.cache()}")
-    names = {file.name for file in submission.files}
-    lines = text.splitlines()
-    errors = [match for match in map(DIAGNOSTIC.match, lines) if match]
-    own = [match for match in errors if match["file"] in names]
-    if errors:
-        first = (own or errors)[0]
-        sentence = f"{first['file']}:{first['line']}: {first['text']}"
-        start = lines.index(first.group(0))
-        # "In function ...", "In instantiation of ...", "required from ..." stand before their error
-        while start > 0 and BEFORE_AN_ERROR.match(lines[start - 1]):
-            start -= 1
-        shown: list[str] = []
-        for line in lines[start:]:
-            if not _is_chatter(line):
-                shown += [line, *(text for text in _quoted(line, submission) if text not in shown)]
-        return BuildFailed(sentence, _first_lines("\n".join(shown), SHOWN_LINES))
-    for line in lines:
-        undefined = UNDEFINED.match(line)
-        if undefined:
-            return BuildFailed(
-                f"{undefined['name']} is used but no file of the submission defines it", line
-            )
     if re.search(r"virtual memory exhausted|out of memory|Killed|Cannot allocate", text):
         return BuildFailed(f"compiling needed more than {BUILD_BYTES >> 30} GB of memory", "")
     if "CPU time limit" in text or "XCPU" in text:
         return BuildFailed(f"compiling took longer than {BUILD_SECONDS} seconds and was ended", "")
-    shown = [line for line in lines if not _is_chatter(line)]
-    if not shown:
-        raise InfrastructureError("the compiler could not be run; see `grader doctor`")
-    return _Unexplained(
-        "the submission does not build", _first_lines("\n".join(shown), SHOWN_LINES)
-    )
+    return _Unexplained("the submission does not build", diagnostics.first_lines(text))
 
 
 class _Unexplained(BuildFailed):
@@ -366,38 +327,6 @@ def _blame(error: BuildFailed, assignment: Assignment, parts: Native, box: Sandb
             raise InfrastructureError(
                 f"no submission can be compiled here (run `grader doctor`):\n{error.log}"
             ) from None
-
-
-def _is_chatter(line: str) -> bool:
-    """The build's own words. The body of a kernel is translated into a lambda function."""
-    return bool(
-        re.match(
-            r"^(\[\d+/\d+\]|-- |ninja: |FAILED: |CMake Error|Call Stack|/\S*/(g\+\+|c\+\+) "
-            r"|.*: In lambda function:$|compilation terminated\.|  the front end refused"
-            r"|In file included from (<command-line>|cuda_runtime\.h)|\s+from <command-line>"
-            r"|.*note: \(if you use .-fpermissive)",
-            line,
-        )
-    )
-
-
-def _quoted(line: str, submission: Submission) -> list[str]:
-    """The student's own line under an error in it: the compiler saw only its translation."""
-    error = DIAGNOSTIC.match(line)
-    for file in submission.files:
-        if error and file.name == error["file"]:
-            number = int(error["line"])
-            quoted = file.data.decode(errors="replace").split("\n")[number - 1 : number]
-            text = "".join(quoted).rstrip().expandtabs(4)
-            if text.isprintable() and 0 < len(text) <= QUOTED_WIDTH:
-                return [f"{number:>5} | {text}"]
-    return []
-
-
-def _first_lines(text: str, count: int) -> str:
-    lines = text.strip().splitlines()
-    more = len(lines) - count
-    return "\n".join(lines[:count]) + (f"\n... {more} more lines" if more > 0 else "")
 
 
 @contextmanager

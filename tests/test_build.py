@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import build, places, submission
+from grader import build, diagnostics, places, submission
 from grader.assignment import Assignment, load
 from grader.build import Module
 from grader.errors import BuildFailed, InfrastructureError
@@ -320,7 +320,7 @@ def test_files_of_this_machine_cannot_be_compiled_in(
 
 def test_the_log_is_bounded(built: Make, saxpy_folder: Callable[..., Path]) -> None:
     error = failure(built, saxpy_folder("\n".join(f"    unknown_{i} = 1;" for i in range(500))))
-    assert len(error.log.splitlines()) <= build.SHOWN_LINES + 1
+    assert len(error.log.splitlines()) <= diagnostics.SHOWN_LINES + 1
     assert error.log.splitlines()[-1].endswith("more lines")
 
 
