@@ -12,6 +12,10 @@ DEVICE_LAUNCH = (
     "a kernel launch inside device code (dynamic parallelism) is not supported:"
     " launch every kernel from the host"
 )
+SHARED_INITIALIZER = (
+    "a __shared__ variable cannot have an initializer: let one thread assign it in the kernel,"
+    " then __syncthreads()"
+)
 _TEXTURE = (
     "textures and surfaces are not supported: read the array through a plain pointer (or __ldg)"
 )

@@ -6,8 +6,9 @@ import re
 
 if __package__:
     from grader.emulator.refusals import DEVICE_LAUNCH, INLINE_PTX, refused_header, refused_name
-    from grader.emulator.source import Diagnostic, Source
-    from grader.emulator.tokens import DIRECTIVE, SPACE
+    from grader.emulator.source import Source
+    from grader.emulator.tokens import DIRECTIVE
+    from grader.emulator.variables import VARIABLE_KEYWORDS, Variables
 else:  # run as a script, without the package
     from refusals import (  # type: ignore[import-not-found, no-redef]
         DEVICE_LAUNCH,
@@ -15,8 +16,12 @@ else:  # run as a script, without the package
         refused_header,
         refused_name,
     )
-    from source import Diagnostic, Source  # type: ignore[import-not-found, no-redef]
-    from tokens import DIRECTIVE, SPACE  # type: ignore[import-not-found, no-redef]
+    from source import Source  # type: ignore[import-not-found, no-redef]
+    from tokens import DIRECTIVE  # type: ignore[import-not-found, no-redef]
+    from variables import (  # type: ignore[import-not-found, no-redef]
+        VARIABLE_KEYWORDS,
+        Variables,
+    )
 
 _DEFINE = re.compile(
     r"(?P<head>\#(?:\s|\\\r?\n)*define(?:\s|\\\r?\n)+(?P<name>\w+)(?P<parameters>\([^()]*\))?)(?P<body>(?:.|\n)*)",
@@ -25,7 +30,6 @@ _DEFINE = re.compile(
 _INCLUDE = re.compile(r"#\s*include\s*[<\"](?P<path>[^>\"]+)[>\"]")
 _UNROLL = re.compile(r"#\s*pragma\s+(?:unroll|nounroll)\b")
 _NV_PRAGMA = re.compile(r"#\s*pragma\s+(?:nv_\w+|hd_warning_disable|diag_\w+)\b")
-_VARIABLE_KEYWORDS = ("__device__", "__constant__", "__managed__")
 # Host functions whose declarations take the place of the call as further arguments.
 _CALLED_WITH_PLACE = (
     "cudaFree",
@@ -35,19 +39,14 @@ _CALLED_WITH_PLACE = (
     "cudaMemset",
     "cudaMemsetAsync",
 )
-_SPECIFIERS = {"static", "extern", "volatile", "const", "inline", "__align__", "alignas"}
 
 
-class Rewriter:
-    """Collects insertions and replacements per token, then joins the tokens."""
+class Rewriter(Variables):
+    """Kernels, launches, loops and what else CUDA adds; variables are in their own module."""
 
     def __init__(self, source: Source, kernel_words: frozenset[str] = frozenset()) -> None:
-        self.source = source
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__(source)
         self._kernel_words = kernel_words or _kernel_words(source)
-        self._before: dict[int, list[str]] = {}
-        self._after: dict[int, list[str]] = {}
-        self._replaced: dict[int, str] = {}
         self._do_whiles: set[int] = set()  # positions of the `while` that ends a do statement
         self._wrapped: set[int] = set()  # kernel bodies
 
@@ -74,7 +73,7 @@ class Rewriter:
             text = self.source.at(position)
             if text in self._kernel_words:
                 self._kernel(position)
-            elif text in _VARIABLE_KEYWORDS:
+            elif text in VARIABLE_KEYWORDS:
                 self._variable(position)
             elif text in handlers:
                 handlers[text](position)
@@ -83,33 +82,7 @@ class Rewriter:
                 reason = refused_name(text, before, self.source.at(position - 2))
                 if reason:
                     self._refuse(position, reason)
-        parts: list[str] = []
-        index_of = {index: position for position, index in enumerate(self.source.code)}
-        for index, token in enumerate(self.source.tokens):
-            position = index_of.get(index, -1)
-            parts += self._before.get(position, []) if position >= 0 else []
-            parts.append(self._replaced.get(index, token.text))
-            parts += reversed(self._after.get(position, [])) if position >= 0 else []
-        return "".join(parts)
-
-    # ------------------------------------------------------------------------------------ edits
-
-    def _insert_before(self, position: int, text: str) -> None:
-        self._before.setdefault(position, []).append(text)
-
-    def _insert_after(self, position: int, text: str) -> None:
-        self._after.setdefault(position, []).append(text)
-
-    def _replace(self, position: int, text: str) -> None:
-        self._replaced[self.source.code[position]] = text
-
-    def _refuse(self, position: int, message: str) -> None:
-        """An error; where an #if may hide the construct, one for the preprocessor to give."""
-        if self.source.macro or self.source.conditional[position]:
-            self._insert_before(position, f'_Pragma("GCC error \\"{message}\\"") ')
-        else:
-            token = self.source.tokens[self.source.code[position]]
-            self.diagnostics.append(self.source.diagnostic(token.offset, message))
+        return self._joined()
 
     # ------------------------------------------------------------------------------- directives
 
@@ -325,24 +298,6 @@ class Rewriter:
             # #define LAUNCH(k) k<<<g, b>>>, and the arguments follow the macro: LAUNCH(k)(x);
             self._insert_before(start, configure)
 
-    def _text(self, start: int, stop: int) -> str:
-        """Source between two tokens without comments."""
-        pieces = []
-        for index in range(self.source.code[start], self.source.code[stop]):
-            token = self.source.tokens[index]
-            pieces.append(token.text if token.kind in (SPACE,) or index in self._codes else " ")
-        return "".join(pieces)
-
-    @property
-    def _codes(self) -> set[int]:
-        if not hasattr(self, "_code_set"):
-            self._code_set = set(self.source.code)
-        return self._code_set
-
-    def _blank(self, position: int) -> None:
-        """Remove a token, and the comments or newlines stay."""
-        self._replace(position, "")
-
     def _launch_call(self, position: int) -> None:
         """cudaLaunchKernel((void*)k, ...): the cast would hide the types of the parameters."""
         source = self.source
@@ -366,127 +321,6 @@ class Rewriter:
         """cudaFree as a value: unique_ptr<float, decltype(&cudaFree)>."""
         if self.source.at(position + 1) != "(":
             self._replace(position, f"__emulator_{self.source.at(position)}")
-
-    # ----------------------------------------------------------------------------- shared memory
-
-    def _shared(self, position: int) -> None:
-        source = self.source
-        start = position
-        while source.at(start - 1) in _SPECIFIERS or (
-            source.at(start - 1) == ")"
-            and source.at(source.partner.get(start - 1, 0) - 1) in _SPECIFIERS
-        ):
-            start = source.partner[start - 1] - 1 if source.at(start - 1) == ")" else start - 1
-        end = position
-        while end < len(source.code) and source.at(end) != ";":
-            if source.at(end) == "{" and end not in source.partner:
-                return
-            end = source.partner.get(end, end) if source.at(end) in ("(", "[", "{") else end
-            end += 1
-        external = False
-        for at in range(start, end):
-            text = source.at(at)
-            if text in ("static", "extern") and (
-                at < position or source.at(at - 1) in _SPECIFIERS | {"__shared__"}
-            ):
-                external = external or text == "extern"
-                self._blank(at)
-            if text == "alignas" and at > position:
-                self._replace(at, "__align__")
-        names = self._declarators(position + 1, end)
-        if external:
-            for name in names:
-                self._insert_before(name, "(&")
-                self._insert_after(name, ")")
-                close = name
-                while source.at(close + 1) == "[":
-                    close = source.partner[close + 1]
-                self._insert_after(close, " = ::__emulator::DynamicShared()")
-            self._replace(position, "__EMULATOR_DYNAMIC_SHARED__")
-            return
-        if source.at(end) != ";":
-            return
-        if source.scope[position].function or source.macro:
-            calls = "".join(f" __EMULATOR_SHARED__({source.at(name)});" for name in names)
-        else:
-            calls = "".join(f" __EMULATOR_SHARED_GLOBAL__({source.at(name)});" for name in names)
-        self._insert_after(end, calls)
-
-    def _declarators(self, start: int, end: int) -> list[int]:
-        """Positions of the names that `start..end` declares: int a[3], *b, c;"""
-        source = self.source
-        names: list[int] = []
-        last = -1
-        at = start
-        angle = 0
-        while at <= end:
-            text = source.at(at)
-            if text in ("(", "[", "{") and at in source.partner:
-                if text == "(" and source.at(at + 1) in ("&", "*"):  # float (*p)[4]
-                    at += 1
-                    continue
-                at = source.partner[at] + 1
-                continue
-            if text == "<":
-                angle += 1
-            elif text in (">", ">>>"):
-                angle -= len(text)
-            elif angle == 0:
-                if text in (",", ";", "=") or at == end:
-                    if last >= 0:
-                        names.append(last)
-                    last = -1
-                    if text == "=":
-                        while at < end and source.at(at) != ",":
-                            at = source.partner.get(at, at) + 1
-                        continue
-                elif source.is_name(at) and not (
-                    source.at(at + 1) in ("::", "<") or text in ("const", "volatile")
-                ):
-                    last = at
-            at += 1
-        return names
-
-    # ------------------------------------------------------------------------- device variables
-
-    def _variable(self, position: int) -> None:
-        """Tell the runtime the name of a variable in device memory; functions are left alone."""
-        source = self.source
-        if source.macro or source.scope[position].kind != "namespace":
-            return
-        start = position
-        while start > 0 and source.at(start - 1) not in (";", "}", "{"):
-            start -= 1
-        end = position
-        while end < len(source.code) and source.at(end) != ";":
-            if source.at(end) == "(" and source.at(end - 1) not in (
-                "__align__",
-                "alignas",
-                "__attribute__",
-            ):
-                return  # a function
-            if source.at(end) == "{" and end not in source.partner:
-                return
-            end = source.partner.get(end, end) if source.at(end) in ("(", "[", "{") else end
-            end += 1
-        head = [source.at(i) for i in range(start, end)]
-        if source.at(end) != ";" or {
-            "template",
-            "extern",
-            "using",
-            "typedef",
-            "constexpr",
-            "__shared__",
-        } & set(head):
-            return
-        if any(word in _VARIABLE_KEYWORDS for word in head[: position - start]):
-            return
-        for name in self._declarators(position + 1, end):
-            first = name
-            while source.at(first - 1) == "::" and source.is_name(first - 2):
-                first -= 2
-            qualified = "".join(source.at(i) for i in range(first, name + 1))
-            self._insert_after(end, f" __EMULATOR_VARIABLE__({source.at(name)}, {qualified});")
 
     # ------------------------------------------------------------------------------------ steps
 
