@@ -131,11 +131,11 @@ def test_a_case_is_four_calls_in_one_process(checker: Make, saxpy: Assignment) -
     assert made.session.spawned == 1  # type: ignore[attr-defined]
 
 
-def test_a_large_case_is_two_calls(checker: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_case_is_one_call(checker: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "LARGE_ELEMENTS", 50)
     made = checker(right)
     made.try_case("base", Case({"n": 100}, "normal", 1.0, 9))
-    assert len(seen(made)) == 2
+    assert len(seen(made)) == 1
 
 
 def test_progress_is_told(checker: Make) -> None:
