@@ -134,9 +134,11 @@ def load(folder: str | Path, *, assignment: str | Path | None = None) -> ModuleT
     Raises Rejected, BuildFailed or UsageError.
     """
     used = resolve(folder, assignment)
-    path = build.build(submission.read(folder, used), used).path
-    loader = ExtensionFileLoader("submission", str(path))
-    spec = importlib.util.spec_from_file_location("submission", path, loader=loader)
+    built = build.build(submission.read(folder, used), used)
+    # a name of its own: two submissions in one process must not be taken for each other
+    name = f"_graded_{built.sha256[:16]}.submission"
+    loader = ExtensionFileLoader(name, str(built.path))
+    spec = importlib.util.spec_from_file_location(name, built.path, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)

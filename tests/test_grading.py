@@ -293,6 +293,23 @@ def test_a_submission_can_be_used_from_python(saxpy_native: Assignment, box: San
 
 
 @pytest.mark.parametrize(
+    ("launch", "sentence"),
+    [
+        ("saxpy<<<1, 2048, 0, stream>>>(out, x, y, n);", "2048"),
+        ("saxpy<<<1, 32, 0, stream>>>(nullptr, x, y, n);", "null pointer"),
+    ],
+)
+def test_a_loaded_module_raises_when_a_launch_fails(
+    saxpy_native: Assignment, saxpy_folder: Callable[..., Path], launch: str, sentence: str
+) -> None:
+    folder = saxpy_folder(body=f"    {launch}\n    return;")
+    module = grader.load(folder, assignment=saxpy_native.folder)
+    x = np.ones(4, np.float32)
+    with pytest.raises(RuntimeError, match=sentence):
+        module.launch_saxpy(np.empty_like(x), x, x, 4)
+
+
+@pytest.mark.parametrize(
     ("name", "error"), [("does_not_compile", BuildFailed), ("no_source", Rejected)]
 )
 def test_loading_raises_what_is_wrong(
