@@ -62,6 +62,20 @@ class Expected:
     mistakes: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Factor:
+    """A symmetry of a part: multiplying all of `arrays`, inputs and outputs, by the same factors
+    +-2**k with |k| <= exponent carries right results into right results, exactly.
+
+    along: the dimension that has a factor per index; None is one factor for everything. Timing
+    makes fresh data that way without another reference (`grader.variation`).
+    """
+
+    arrays: tuple[str, ...]
+    along: str | None
+    exponent: int = 0
+
+
 # The assignment ----------------------------------------------------------------------------------
 
 
@@ -102,6 +116,18 @@ class Assignment:
     def families(self) -> Mapping[str, Family]:
         families: Mapping[str, Family] = self.reference.FAMILIES
         return families
+
+    @property
+    def batch(self) -> str | None:
+        """The dimension whose indices are independent problems, if there is one: they may come in
+        any order and several times, and an output without it is a sum over them."""
+        batch: str | None = getattr(self.reference, "BATCH", None)
+        return batch
+
+    def factors(self, part: Part) -> tuple[Factor, ...]:
+        """The symmetries of a part; none when the reference names none."""
+        known: Mapping[str, tuple[Factor, ...]] = getattr(self.reference, "FACTORS", {})
+        return known.get(part.id, ())
 
     def part(self, name: str) -> Part:
         for part in self.parts:
@@ -275,6 +301,7 @@ def _load_reference(assignment: Assignment) -> ModuleType:
     for name in needed:
         if not hasattr(module, name):
             raise AssignmentError(f"{path} does not define {name}")
+    _check_symmetries(assignment, module)
     for part in assignment.parts:
         known = [*module.ARRAYS, *assignment.dimensions]
         for argument in part.arguments:
@@ -292,3 +319,32 @@ def _load_reference(assignment: Assignment) -> ModuleType:
                     f"family {family!r}{did_you_mean(family, module.FAMILIES)}"
                 )
     return module
+
+
+def _check_symmetries(assignment: Assignment, module: ModuleType) -> None:
+    """BATCH and FACTORS must name dimensions, parts and arrays that exist."""
+    path = assignment.folder / "reference.py"
+    batch = getattr(module, "BATCH", None)
+    if batch is not None and batch not in assignment.dimensions:
+        raise AssignmentError(
+            f"{path}: BATCH is the unknown dimension {batch!r}"
+            f"{did_you_mean(batch, assignment.dimensions)}"
+        )
+    parts = {part.id: part for part in assignment.parts}
+    for name, factors in getattr(module, "FACTORS", {}).items():
+        if name not in parts:
+            raise AssignmentError(
+                f"{path}: FACTORS has the unknown part {name!r}{did_you_mean(name, parts)}"
+            )
+        for factor in factors:
+            for array in factor.arrays:
+                if array not in parts[name].arguments or array not in module.ARRAYS:
+                    raise AssignmentError(
+                        f"{path}: FACTORS of {name} name {array!r}, which is no array of that part"
+                        f"{did_you_mean(array, parts[name].arguments)}"
+                    )
+                if factor.along is not None and factor.along not in module.ARRAYS[array]:
+                    raise AssignmentError(
+                        f"{path}: FACTORS of {name}: {array} has no dimension {factor.along!r}"
+                        f"{did_you_mean(factor.along, module.ARRAYS[array])}"
+                    )

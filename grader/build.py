@@ -49,6 +49,7 @@ class Module:
 
     path: Path
     sha256: str
+    backend: str = "cpu"
 
 
 def native(assignment: Assignment) -> Native:

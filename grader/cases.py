@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 PUBLIC_MASTER = b"public"
-MAX_ELEMENTS = 1 << 26  # of a case that is typed in: larger ones need gigabytes
+MAX_ELEMENTS = 1 << 26  # of a case that is typed in: larger ones need gigabytes, and a GPU
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -90,7 +90,8 @@ def parse_token(text: str, assignment: Assignment) -> tuple[Part, str, Case]:
         case = Case(dims, given["family"], float(given["scale"]), int(given["seed"]))
     except ValueError as error:
         raise UsageError(f"a number in the case is wrong: {error}") from None
-    legal = min(dims.values()) >= 1 and case.elements <= MAX_ELEMENTS and 0 <= case.seed < 1 << 53
+    known = case.elements <= MAX_ELEMENTS or dims in test.large
+    legal = min(dims.values()) >= 1 and known and 0 <= case.seed < 1 << 53
     if not legal or not np.isfinite(case.scale):
         raise UsageError("a number in the case is out of range")
     return part, match[2], case
@@ -103,7 +104,9 @@ def seed(master: bytes, *names: object) -> int:
     return int.from_bytes(digest[:8], "little") >> 11
 
 
-def cases(assignment: Assignment, part: Part, test_id: str, master: bytes) -> Iterator[Case]:
+def cases(
+    assignment: Assignment, part: Part, test_id: str, master: bytes, pinned_only: bool = False
+) -> Iterator[Case]:
     """All cases of a test of a part: pinned corners first, then draws."""
     test = assignment.test(test_id)
     index = 0
@@ -116,7 +119,7 @@ def cases(assignment: Assignment, part: Part, test_id: str, master: bytes) -> It
                 seed=seed(master, assignment.id, part.id, test_id, index),
             )
             index += 1
-    if not test.draws:
+    if pinned_only or not test.draws:
         return
     drawn = _draw(
         _dims_family_scale(assignment, test),

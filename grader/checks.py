@@ -9,18 +9,21 @@ kept between calls shows, and so does a result that depends on who runs first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
 
+from grader.arena import Buffer
 from grader.assignment import Assignment
 from grader.cases import Case, cases, shrink, smaller, token
 from grader.compare import Mismatch, compare
+from grader.gpu import Gpu, OutOfMemory
+from grader.large import large_cases, try_large
 from grader.manifest import Part
 from grader.score import Failure, Finding, TestResult
-from grader.session import Buffer, Call, Fault, Session
+from grader.session import Call, Fault, Session
 
 # The emulator counts loop iterations, threads started and waits; a launcher that needs this many
 # per call is not slow but stuck. The second number is per element of the case.
@@ -29,6 +32,11 @@ STEPS_PER_ELEMENT = 20_000
 LARGE_ELEMENTS = 100_000
 SHRINK_TRIES = 40
 SHRINK_ELEMENTS = 150_000
+
+RACE = (
+    "with the same data it is right when threads run in another order: a race, such as "
+    "a missing __syncthreads() or an update by many threads that is not atomic"
+)
 
 Progress = Callable[[str], None]
 
@@ -65,32 +73,80 @@ class Checker:
     session: Session
     master: bytes
     progress: Progress = lambda _: None
+    gpu: Gpu | None = None  # where the session's module runs; None is the emulator
     findings: list[Finding] = field(default_factory=list)
 
     def run(self, test_id: str) -> TestResult:
         """Run all cases of a test up to the first that fails, and report the smallest failure."""
         tried: list[Case] = []
-        for case in cases(self.assignment, self.part, test_id, self.master):
+        left_out: list[str] = []
+        for case in self._cases(test_id):
+            self.progress(f"{self.part.title}, {test_id}: case {len(tried) + 1}")
+            try:
+                problem = self.try_case(test_id, case)
+            except OutOfMemory as error:
+                left_out.append(f"not run: {case.describe()} ({error})")
+                continue
             tried.append(case)
-            self.progress(f"{self.part.title}, {test_id}: case {len(tried)}")
-            problem = self.try_case(test_id, case)
             if problem is not None:
                 self.progress(f"{self.part.title}, {test_id}: looking for a smaller failing case")
                 return self._failed(test_id, tried, *self._smallest(test_id, case, problem))
-        return self._result(test_id, True, tried, "")
+        return self._result(test_id, True, tried, "; ".join(left_out))
+
+    def order_of_threads(self, test_id: str) -> TestResult | None:
+        """Run the pinned cases for what only the emulator sees: faults, and results that depend on
+        which threads run first. Wrong numbers alone are somebody else's business. None when nothing
+        was seen."""
+        tried: list[Case] = []
+        for case in cases(self.assignment, self.part, test_id, self.master, pinned_only=True):
+            tried.append(case)
+            self.progress(f"{self.part.title}, {test_id}: case {len(tried)} on the emulator")
+            problem = self.try_case(test_id, case)
+            if problem is None:
+                continue
+            if problem.kind == "wrong_result":
+                self.session.stop()
+                problem = replace(problem, note=self._diagnose(test_id, case, problem))
+                if problem.note != RACE:
+                    continue
+            return self._failed(test_id, tried, case, problem)
+        return None
 
     def not_run(self, test_id: str, why: str) -> TestResult:
         return self._result(test_id, None, [], why)
 
+    def _cases(self, test_id: str) -> Iterable[Case]:
+        every = cases(self.assignment, self.part, test_id, self.master)
+        if self.gpu is None:
+            return every
+        # the smallest first, instead of a search for a smaller one
+        small = sorted(every, key=lambda case: case.elements)
+        return [*small, *large_cases(self.assignment, self.part, test_id, self.master)]
+
     # One case -----------------------------------------------------------------------------------
 
     def try_case(self, test_id: str, case: Case) -> Problem | None:
-        """All calls of a case in the running worker; None when every one was right."""
+        """All calls of a case in the running worker; None when every one was right.
+
+        Raises OutOfMemory when a large case does not fit into the GPU's memory.
+        """
+        if self.gpu is not None and case.dims in self.assignment.test(test_id).large:
+            return self._try_large(self.gpu, test_id, case)
         for number, step in enumerate(self._steps(test_id, case)):
             problem = self._try_step(test_id, case, number, step)
             if problem is not None:
                 return problem
         return None
+
+    def _try_large(self, gpu: Gpu, test_id: str, case: Case) -> Problem | None:
+        wrong = try_large(gpu, self.session, self.assignment, self.part, test_id, case)
+        if wrong is None:
+            return None
+        if isinstance(wrong, Fault):
+            return Problem(0, case.dims, wrong.kind, wrong.sentence, shrinkable=False)
+        return Problem(
+            0, case.dims, wrong.kind, wrong.sentence, wrong.output, wrong.mismatch, shrinkable=False
+        )
 
     def _steps(self, test_id: str, case: Case) -> list[Step]:
         test = self.assignment.test(test_id)
@@ -133,7 +189,7 @@ class Checker:
                     number,
                     step.dims,
                     "wrong_result",
-                    _sentence(name, wrong),
+                    wrong.sentence(name),
                     name,
                     wrong,
                     note=answer.note,
@@ -167,7 +223,8 @@ class Checker:
             return found is not None and found.kind == problem.kind
 
         test = self.assignment.test(test_id)
-        small = shrink(case, test, fails, SHRINK_TRIES, SHRINK_ELEMENTS)
+        tries = SHRINK_TRIES if self.gpu is None else 0  # a GPU's cases come smallest first
+        small = shrink(case, test, fails, tries, SHRINK_ELEMENTS)
         self.session.stop()
         again = self.try_case(test_id, small)
         if again is None or again.kind != problem.kind:
@@ -197,10 +254,7 @@ class Checker:
                 "calls (a static variable, a cached pointer or result, a workspace not cleared)"
             )
         if not all(alone(schedule) for schedule in (0, 1)):
-            return (
-                "with the same data it is right when threads run in another order: a race, such as "
-                "a missing __syncthreads() or an update by many threads that is not atomic"
-            )
+            return RACE
         return ""
 
     def _failed(self, test_id: str, tried: list[Case], case: Case, problem: Problem) -> TestResult:
@@ -262,29 +316,6 @@ class Checker:
             message=message,
             failure=failure,
         )
-
-
-def _sentence(name: str, wrong: Mismatch) -> str:
-    """What is wrong with an output, for a student: the element, how many, where, and why."""
-    place = f"`{name}`[{', '.join(map(str, wrong.index))}]"
-    if wrong.actual == "not written":
-        text = f"{place} was never written (it still holds the NaN that it arrived with)"
-    elif isinstance(wrong.actual, str):
-        text = f"{place} is {wrong.actual}, expected {wrong.expected:.7g}"
-        if wrong.actual == "NaN":
-            text += " (memory starts as NaN: is something read before it is written?)"
-    else:
-        text = (
-            f"{place} is {wrong.actual:.7g}, expected {wrong.expected:.7g} "
-            f"(error {wrong.error:.2g}, allowed {wrong.allowed:.2g})"
-        )
-    if wrong.size > 1:
-        text += f"; {wrong.wrong} of {wrong.size} elements are wrong"
-    if wrong.pattern:
-        text += f": {wrong.pattern}"
-    if wrong.mistake:
-        text += f". {wrong.mistake}"
-    return text
 
 
 # Why a kind of fault is one, in a sentence for a student.

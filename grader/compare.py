@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from grader.arena import POISON
 from grader.assignment import Expected
-from grader.session import POISON
 
 UNIT_ROUNDOFF = 2.0**-24
 
@@ -56,6 +56,61 @@ class Mismatch:
     pattern: str
     mistake: str
 
+    @classmethod
+    def of_element(
+        cls,
+        index: tuple[int, ...],
+        got: NDArray[np.float32],
+        expected: float,
+        allowed: float,
+        wrong: int,
+        size: int,
+        pattern: str,
+        mistake: str = "",
+    ) -> Mismatch:
+        """From one wrong element; `got` is an array that holds it alone (its bits matter)."""
+        number = float(got[0])
+        actual: float | str = number
+        if got.view(np.uint32)[0] == POISON:
+            actual = "not written"
+        elif math.isnan(number):
+            actual = "NaN"
+        elif math.isinf(number):
+            actual = "Infinity" if number > 0 else "-Infinity"
+        return cls(
+            index=index,
+            expected=expected,
+            actual=actual,
+            error=abs(number - expected) if math.isfinite(number) else None,
+            allowed=allowed,
+            wrong=wrong,
+            size=size,
+            pattern=pattern,
+            mistake=mistake,
+        )
+
+    def sentence(self, name: str) -> str:
+        """What is wrong with the array `name`, for a student: the element, how many, where, why."""
+        place = f"`{name}`[{', '.join(map(str, self.index))}]"
+        if self.actual == "not written":
+            text = f"{place} was never written (it still holds the NaN that it arrived with)"
+        elif isinstance(self.actual, str):
+            text = f"{place} is {self.actual}, expected {self.expected:.7g}"
+            if self.actual == "NaN":
+                text += " (memory starts as NaN: is something read before it is written?)"
+        else:
+            text = (
+                f"{place} is {self.actual:.7g}, expected {self.expected:.7g} "
+                f"(error {self.error:.2g}, allowed {self.allowed:.2g})"
+            )
+        if self.size > 1:
+            text += f"; {self.wrong} of {self.size} elements are wrong"
+        if self.pattern:
+            text += f": {self.pattern}"
+        if self.mistake:
+            text += f". {self.mistake}"
+        return text
+
 
 def compare(
     got: NDArray[np.float32], expected: Expected, dimensions: tuple[str, ...]
@@ -71,20 +126,10 @@ def compare(
     wrong = ~accepted
     unwritten = got.view(np.uint32) == POISON
     index = _worst(got, ratio, wrong, unwritten)
-    actual = float(got[index])
-    return Mismatch(
+    return Mismatch.of_element(
         index=tuple(int(i) for i in index),
+        got=np.array([got[index]]),
         expected=float(expected.value[index]),
-        actual="not written"
-        if unwritten[index]
-        else actual
-        if math.isfinite(actual)
-        else "NaN"
-        if math.isnan(actual)
-        else "Infinity"
-        if actual > 0
-        else "-Infinity",
-        error=float(error[index]) if math.isfinite(actual) else None,
         allowed=float(allowed[index]),
         wrong=int(wrong.sum()),
         size=got.size,

@@ -34,6 +34,14 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(value, self.max) - (min(value, self.max) - self.min) % self.step
 
 
+class Slope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Marks for speed: none up to `zero`, all from `full` on, both fractions of the memory ceiling;
+    linear in between."""
+
+    zero: float
+    full: float
+
+
 class Test(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One scored test of a part: which cases, which bound. See `assignment.toml`."""
 
@@ -46,6 +54,9 @@ class Test(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_elements: int = 65536
     draws: int = 0
     pinned: tuple[dict[str, Any], ...] = ()
+    large: tuple[dict[str, int], ...] = ()  # shapes for a GPU only
+    shapes: tuple[dict[str, int], ...] = ()  # that a speed test times
+    marks: dict[str, dict[str, Slope]] = {}  # of a speed test: backend -> part -> slope
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,7 +118,7 @@ def _explain(toml: Path, text: str, problem: str) -> str:
     if unknown:
         key = unknown.group(1)
         fields = [*Manifest.__struct_fields__, *Part.__struct_fields__]
-        fields += [*Test.__struct_fields__, *Range.__struct_fields__]
+        fields += [*Test.__struct_fields__, *Range.__struct_fields__, *Slope.__struct_fields__]
         inside = f" in {where.group(1).lstrip('.')}" if where else ""
         return f"{_at(toml, text, key)}: unknown key {key!r}{inside}{did_you_mean(key, fields)}"
     missing = re.search(r"missing required field `([^`]+)`", problem)
@@ -175,7 +186,15 @@ def _validate_test(
                 f"test {name} needs {need!r}, which is no earlier test"
                 + did_you_mean(need, earlier),
             )
+    for shape in (*test.large, *test.shapes):
+        if set(shape) != set(manifest.dimensions) or min(shape.values()) < 1:
+            raise fail(
+                at,
+                f"test {name}: the shape {shape} must give a size to each of "
+                f"{', '.join(manifest.dimensions)} and to nothing else",
+            )
     if test.kind == "speed":
+        _validate_marks(name, test, manifest, fail)
         return
     if not test.families:
         raise fail(at, f"test {name} names no input families")
@@ -229,3 +248,37 @@ def _validate_test(
         cases = [corner for corner in test.pinned if part.id in corner.get("parts", [part.id])]
         if name in part.points and not cases and not test.draws:
             raise fail(at, f"test {name} has no case for the part {part.id}: it could never fail")
+
+
+def _validate_marks(
+    name: str, test: Test, manifest: Manifest, fail: Callable[[str, str], AssignmentError]
+) -> None:
+    """A speed test that times shapes needs a family of data, and a slope for each of its parts."""
+    at = f"tests.{name}"
+    if test.shapes and len(test.families) != 1:
+        raise fail(at, f"test {name} times shapes: name one input family for them")
+    if test.marks and not test.shapes:
+        raise fail(at, f"test {name} gives marks but names no shapes to time")
+    for backend, slopes in test.marks.items():
+        if backend not in ("cpu", "cuda"):
+            raise fail(
+                backend,
+                f"test {name}: marks for the unknown backend {backend!r}"
+                + did_you_mean(backend, ("cpu", "cuda")),
+            )
+        wanted = [part.id for part in manifest.parts if name in part.points]
+        for part in wanted:
+            if part not in slopes:
+                raise fail(at, f"test {name}: marks.{backend} lacks the part {part}")
+        for part, slope in slopes.items():
+            if part not in wanted:
+                raise fail(
+                    part,
+                    f"test {name}: marks.{backend} names {part!r}, which is no part with points "
+                    f"for it{did_you_mean(part, wanted)}",
+                )
+            if not 0 <= slope.zero < slope.full <= 1:
+                raise fail(
+                    part,
+                    f"test {name}: marks.{backend}.{part} must have 0 <= zero < full <= 1",
+                )

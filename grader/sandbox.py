@@ -41,6 +41,7 @@ class Sandbox:
         stdout: int | IO[bytes] = subprocess.DEVNULL,
         stderr: int | IO[bytes] = subprocess.STDOUT,
         env: Mapping[str, str] | None = None,
+        devices: bool = False,
     ) -> subprocess.Popen[bytes]:
         """Start argv in a session of its own; end it with `kill`.
 

@@ -56,13 +56,58 @@ class TestResult(msgspec.Struct, frozen=True):
     failure: Failure | None = None
 
 
+class KernelUse(msgspec.Struct, frozen=True):
+    """What a kernel needs, as launched. Bytes: local memory and spills per thread, shared memory
+    per block. `occupancy` is the share of a multiprocessor's threads that are resident."""
+
+    name: str
+    registers: int
+    local_bytes: int
+    spill_bytes: int | None
+    shared_bytes: int
+    blocks: int
+    threads: int
+    blocks_per_multiprocessor: int
+    occupancy: float
+
+
+class TimingCase(msgspec.Struct, frozen=True):
+    """One shape: medians in microseconds, of the student's launcher and of the memory ceiling."""
+
+    dims: dict[str, int]
+    fraction: float
+    low: float
+    high: float
+    time_us: float
+    ceiling_us: float
+    samples: int
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """How fast a part is, as a fraction of the memory ceiling, with its 95 % interval.
+
+    verdict: "scored"; "ambiguous", decided for the student because the interval holds a fraction
+    at which the marks begin or end; "withheld", until somebody has looked at it.
+    """
+
+    source: Literal["measured", "modelled"]
+    fraction: float
+    low: float
+    high: float
+    zero: float
+    full: float
+    verdict: Literal["scored", "ambiguous", "withheld"]
+    cases: list[TimingCase]
+    kernels: list[KernelUse]
+
+
 class PartResult(msgspec.Struct, frozen=True):
     id: str
     title: str
     score: float
     max_score: float
     tests: list[TestResult]
-    timing: None = None
+    timing: Timing | None = None
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -78,6 +123,16 @@ class Finding(msgspec.Struct, frozen=True):
     count: int
 
 
+class Review(msgspec.Struct, frozen=True):
+    """What a person decided about marks that were withheld."""
+
+    part: str
+    test: str
+    decision: Literal["accepted", "denied"]
+    reason: str
+    at: str
+
+
 class AssignmentInfo(msgspec.Struct, frozen=True):
     id: str
     title: str
@@ -91,7 +146,8 @@ class SubmissionInfo(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """seed: "public" or "secret"; the master itself is never recorded."""
+    """seed: "public" or "secret"; the master itself is never recorded. `notes` say what could not
+    be done here, such as findings that were not checked."""
 
     grader: str
     backend: Literal["cpu", "cuda"]
@@ -100,6 +156,7 @@ class Environment(msgspec.Struct, frozen=True):
     seed: Literal["public", "secret"]
     started_at: str
     duration_seconds: float
+    notes: list[str] = []
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +176,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[PartResult]
     findings: list[Finding]
     environment: Environment
+    reviews: list[Review] = []
 
     def tests(self) -> Iterable[tuple[PartResult, TestResult]]:
         """All tests with their parts, in order."""

@@ -1,14 +1,11 @@
 """The trusted side of a worker: starts it, feeds it, times it out, and reads what it left.
 
-Every buffer is laid out here, in one shared arena: guard | data | guard, inputs filled with the
-case's data, outputs with a NaN pattern, guards with another. After a call the arena tells what
-was written; the worker's words are only shown to people.
+A call goes through the arena (grader/arena.py); a batch of calls works on pools of device memory
+that the grader owns (grader/trial.py). The worker's words are only shown to people.
 """
 
 from __future__ import annotations
 
-import fcntl
-import mmap
 import os
 import re
 import signal
@@ -22,38 +19,19 @@ from pathlib import Path
 from subprocess import Popen
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grader import sandbox, worker
+from grader.arena import GUARD, GUARD_BYTES, POISON, Arena, Buffer, Float32, guard_damage, offsets
 from grader.build import Module
 from grader.errors import InfrastructureError
 from grader.sandbox import Sandbox
 
-GUARD_BYTES = 4096
-POISON = 0x7FC0_BEEF  # a quiet NaN whose bits no computation makes by accident
-GUARD = 0x7FA5_5AA5  # a NaN too, so that a value read out of bounds spoils the result
 CALL_SECONDS = 30.0
 ALL_CALLS_SECONDS = 240.0  # of one session: a launcher that sleeps a while each time ends as well
 START_SECONDS = 30.0
 PROCESSES = 64
 LOG_SHOWN = 2000
-
-Float32 = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """An array argument. `data` is None for an output; `room` is the most elements that any call
-    of the same case needs, so that all of them get the same address."""
-
-    name: str
-    shape: tuple[int, ...]
-    data: Float32 | None
-    room: int
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape))
+DATA_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}  # a worker's memory; CUDA itself needs some
 
 
 @dataclass(frozen=True)
@@ -77,12 +55,51 @@ class Returned:
 
 
 @dataclass(frozen=True)
+class Pool:
+    """Device memory of the grader's that a worker maps: a file descriptor and a size in bytes."""
+
+    fd: int
+    size: int
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An array argument in a pool."""
+
+    pool: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A batch came back. Seconds: `done` until the work on the launcher's stream was finished,
+    `settled` until the device was idle, both by the worker's events; `wall` by our own clock, from
+    the command to the answer. `launches` is what it says about its kernels."""
+
+    done: float
+    settled: float
+    wall: float
+    launches: str
+
+
+@dataclass(frozen=True)
 class Fault:
     """The call did not come back well; the next one starts with a clean worker."""
 
     kind: str
     sentence: str
     loading: bool = False  # before any call: it has nothing to do with a case
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    code: int
+    kind: str
+    sentence: str
+    done: float
+    settled: float
 
 
 class Session:
@@ -95,7 +112,9 @@ class Session:
         self.seconds_left = ALL_CALLS_SECONDS
         self._process: Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._arena = _Arena()
+        self._arena = Arena()
+        self._pools: tuple[Pool, ...] = ()
+        self._mapped = False
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the session)
 
     def __enter__(self) -> Session:
@@ -150,21 +169,85 @@ class Session:
             self._control.sendall(record)
         except OSError:
             return self._lost(2.0)
+        answer = self._answer(call.launcher)
+        if isinstance(answer, Fault):
+            return answer
+        return replace(self._read(call), note=answer.sentence)
+
+    def map(self, pools: Sequence[Pool]) -> None:
+        """Device memory that batches work on from now on, in this worker and in later ones.
+
+        The memory before is given up at once by a running worker.
+        """
+        self._pools = tuple(pools)
+        self._mapped = False
+        if self._process is not None and not self._pools:
+            self._map()
+
+    def batch(
+        self, launcher: str, calls: Sequence[Sequence[Placed | int]], dry: bool = False
+    ) -> Timed | Fault:
+        """Call a launcher back to back on sets of arguments in the pools, and time that.
+
+        dry: do everything but the calls, to learn what the rest takes.
+        """
+        fault = self.open() or self._map()
+        if fault is not None:
+            return fault
+        head = worker.COMMAND.pack(worker.BATCH, int(dry), 0, 0, launcher.encode(), len(calls))
+        records = [head.ljust(worker.COMMAND_BYTES, b"\0")]
+        records += [_placed(launcher, arguments) for arguments in calls]
+        assert self._control is not None
+        began = time.perf_counter()
+        try:
+            self._control.sendall(b"".join(records))
+        except OSError:
+            return self._lost(2.0)
+        answer = self._answer(launcher)
+        wall = time.perf_counter() - began
+        if isinstance(answer, Fault):
+            return answer
+        return Timed(answer.done / 1e3, answer.settled / 1e3, wall, answer.sentence)
+
+    def _map(self) -> Fault | None:
+        """Give the running worker the pools, once."""
+        if self._mapped:
+            return None
+        assert self._control is not None
+        records = [
+            worker.ARGUMENT.pack(worker.POOL, pool.writable, 0, pool.size, 0, 0, b"")
+            for pool in self._pools
+        ]
+        head = worker.COMMAND.pack(worker.MAP, 0, 0, 0, b"", len(records))
+        try:
+            self._control.sendall((head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0"))
+            socket.send_fds(self._control, [b"p"], [pool.fd for pool in self._pools])
+        except OSError:
+            return self._lost(2.0)
+        answer = self._receive(START_SECONDS)
+        if isinstance(answer, Fault):
+            return answer
+        if answer.status != worker.RETURNED:
+            raise InfrastructureError(
+                f"a worker cannot map the grader's device memory: {answer.sentence}"
+            )
+        self._mapped = True
+        return None
+
+    def _answer(self, launcher: str) -> _Reply | Fault:
+        """What the worker says after a command, within the time it has."""
         began = time.monotonic()
         reply = self._receive(self.call_seconds)
         self.seconds_left -= time.monotonic() - began
-        if isinstance(reply, Fault):
+        if isinstance(reply, Fault) or reply.status == worker.RETURNED:
             return reply
-        status, kind, sentence = reply
-        if status == worker.RETURNED:
-            return replace(self._read(call), note=sentence)
         self.stop()  # a CUDA error is sticky; after an exception nothing is certain
-        if status == worker.MISSING:
-            return Fault("missing", f"{call.launcher} is not defined in the submission")
-        if status == worker.EXCEPTION:
-            return Fault("exception", f"{call.launcher} threw an exception: {sentence}")
-        if status == worker.CUDA_ERROR:
-            return Fault(kind or "cuda_error", sentence)
+        if reply.status == worker.MISSING:
+            return Fault("missing", f"{launcher} is not defined in the submission")
+        if reply.status == worker.EXCEPTION:
+            return Fault("exception", f"{launcher} threw an exception: {reply.sentence}")
+        if reply.status == worker.CUDA_ERROR:
+            return Fault(reply.kind or CUDA_KINDS.get(reply.code, "cuda_error"), reply.sentence)
         return Fault("garbage", "the submission tampered with the grader's control channel")
 
     # Starting and listening ---------------------------------------------------------------------
@@ -180,10 +263,11 @@ class Session:
         try:
             self._process = self.box.start(
                 [python, "-I", "-S", str(script), str(self.module.path),
-                 str(fds[0]), str(fds[1]), str(processes)],
+                 str(fds[0]), str(fds[1]), str(processes), str(DATA_BYTES[self.module.backend])],
                 readable=[script, self.module.path, *folders],
                 pass_fds=fds,
                 stdout=self._log,
+                devices=self.module.backend == "cuda",
             )  # fmt: skip
         except OSError as error:
             ours.close()
@@ -198,10 +282,11 @@ class Session:
         reply = self._receive(START_SECONDS)
         if isinstance(reply, Fault):
             return Fault(reply.kind, f"while the module was loaded, {reply.sentence}", loading=True)
-        status, _, sentence = reply
-        if status == worker.READY:
+        if reply.status == worker.READY:
+            self._mapped = not self._pools
             return None
         self.stop()
+        sentence = reply.sentence
         missing = re.search(r"undefined symbol: (\S+)", sentence)
         if missing:
             return Fault(
@@ -211,7 +296,7 @@ class Session:
         sentence = sentence.replace(str(self.module.path), "the module")
         return Fault("load", f"the module cannot be loaded: {sentence}")
 
-    def _receive(self, seconds: float) -> tuple[int, str, str] | Fault:
+    def _receive(self, seconds: float) -> _Reply | Fault:
         assert self._control is not None
         began = time.monotonic()
         received = b""
@@ -233,8 +318,8 @@ class Session:
             if not chunk:
                 return self._lost(2.0)
             received += chunk
-        status, _, kind, sentence = worker.REPLY.unpack(received)
-        return status, _text(kind), _text(sentence)
+        status, code, kind, sentence, done, settled = worker.REPLY.unpack(received)
+        return _Reply(status, code, _text(kind), _text(sentence), done, settled)
 
     def _lost(self, patience: float) -> Fault:
         """The worker is gone: say how it went."""
@@ -250,10 +335,10 @@ class Session:
 
     def _lay_out(self, call: Call) -> bytes:
         """Fill the arena for a call and describe it in a command record."""
-        offsets, total = _offsets(call)
+        starts, total = offsets(call.arguments)
         self._arena.grow(total)
         records = []
-        for argument, offset in zip(call.arguments, offsets, strict=True):
+        for argument, offset in zip(call.arguments, starts, strict=True):
             if isinstance(argument, int):
                 records.append(worker.ARGUMENT.pack(worker.NUMBER, argument, 0, 0, 0, 0, b""))
                 continue
@@ -272,23 +357,24 @@ class Session:
                 )
             )  # fmt: skip
         head = worker.COMMAND.pack(
-            call.schedule, call.steps, self._arena.size, call.launcher.encode(), len(records)
-        )
+            worker.CALL, call.schedule, call.steps, self._arena.size, call.launcher.encode(),
+            len(records),
+        )  # fmt: skip
         return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
 
     def _read(self, call: Call) -> Returned:
         """Copy the outputs out of the arena, and see what was written outside of them."""
         outputs: dict[str, Float32] = {}
         damage: list[str] = []
-        offsets, _ = _offsets(call)
-        for argument, offset in zip(call.arguments, offsets, strict=True):
+        starts, _ = offsets(call.arguments)
+        for argument, offset in zip(call.arguments, starts, strict=True):
             if isinstance(argument, int):
                 continue
             used = 4 * argument.size
             data = self._arena.words(offset + GUARD_BYTES, used)
             before = self._arena.words(offset, GUARD_BYTES)
             after = self._arena.words(offset + GUARD_BYTES + used, GUARD_BYTES)
-            damage += _guard_damage(argument.name, argument.size, before, after)
+            damage += guard_damage(argument.name, argument.size, before, after)
             if argument.data is None:
                 outputs[argument.name] = data.copy().view(np.float32).reshape(argument.shape)
             elif not np.array_equal(data, argument.data.view(np.uint32).ravel()):
@@ -300,64 +386,24 @@ class Session:
         return Returned(outputs, tuple(damage))
 
 
-class _Arena:
-    """Memory shared with the worker: it can neither be shrunk nor found by a name."""
-
-    def __init__(self) -> None:
-        if hasattr(os, "memfd_create"):
-            self.fd = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            # without this seal a worker could shrink the file and crash its parent
-            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-        else:  # macOS
-            with tempfile.NamedTemporaryFile(delete=True) as file:
-                self.fd = os.dup(file.fileno())
-        self.size = 0
-        self._words: NDArray[np.uint32] = np.zeros(0, np.uint32)
-
-    def grow(self, size: int) -> None:
-        if size <= self.size:
-            return
-        size = max(size, 2 * self.size, 1 << 20)
-        size += -size % mmap.PAGESIZE
-        os.ftruncate(self.fd, size)
-        self._words = np.frombuffer(mmap.mmap(self.fd, size), np.uint32)
-        self.size = size
-
-    def words(self, offset: int, size: int) -> NDArray[np.uint32]:
-        """A view of `size` bytes from `offset` on, as 32-bit words."""
-        return self._words[offset // 4 : (offset + size) // 4]
-
-    def close(self) -> None:
-        os.close(self.fd)
+def _placed(launcher: str, arguments: Sequence[Placed | int]) -> bytes:
+    """The record of one call of a batch."""
+    records = [
+        worker.ARGUMENT.pack(worker.NUMBER, argument, 0, 0, 0, 0, b"")
+        if isinstance(argument, int)
+        else worker.ARGUMENT.pack(worker.POOL, argument.pool, argument.offset, 0, 0, 0, b"")
+        for argument in arguments
+    ]
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, launcher.encode(), len(records))
+    return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
-def _offsets(call: Call) -> tuple[list[int], int]:
-    """Where each argument's slot starts in the arena, and how large the arena must be."""
-    offsets, total = [], 0
-    for argument in call.arguments:
-        offsets.append(total)
-        if not isinstance(argument, int):
-            total += 2 * GUARD_BYTES + 4 * argument.size
-            total += -total % 256
-    return offsets, total
-
-
-def _guard_damage(
-    name: str, size: int, before: NDArray[np.uint32], after: NDArray[np.uint32]
-) -> list[str]:
-    found = []
-    wrong = np.flatnonzero(before != GUARD)
-    if wrong.size:
-        found.append(
-            f"out-of-bounds write: {len(before) - wrong[-1]} elements before the start of `{name}`"
-        )
-    wrong = np.flatnonzero(after != GUARD)
-    if wrong.size:
-        found.append(
-            f"out-of-bounds write: element {size + wrong[0]} of `{name}`, "
-            f"which has {size} element{'s' if size > 1 else ''}"
-        )
-    return found
+# CUDA error codes with a kind of their own in findings; the emulator names its kinds itself.
+CUDA_KINDS = {
+    1: "launch", 9: "launch", 98: "launch", 209: "launch", 700: "illegal_address",
+    701: "launch", 702: "timeout", 710: "assert", 715: "illegal_instruction",
+    716: "misaligned", 717: "illegal_address", 719: "illegal_address",
+}  # fmt: skip
 
 
 def _ending(code: int | None) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The untrusted side: a process that loads a submission's module and calls its launchers.
 
 Started by grader.session inside the sandbox as `python -I -S worker.py MODULE CONTROL ARENA
-PROCESSES`; standard library only, nothing of the grader is visible here. It gets raw input
+PROCESSES BYTES`; standard library only, nothing of the grader is visible here. It gets raw input
 buffers in a shared arena and fixed-size records on the control socket, and gives back raw
 buffers and fixed-size replies. It knows no expected value, tolerance, seed or result path.
 Whatever it says is data: only the buffers decide, and the parent compares them.
@@ -16,29 +16,35 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 
 MAX_ARGUMENTS = 24
 TEXT_BYTES = 2000
-DATA_BYTES = 2 << 30
 LOG_BYTES = 8 << 20
 PR_SET_PDEATHSIG = 1
 UNKNOWN = "Caught an unknown exception!"  # pybind11's words
 
-# A command: schedule, step budget, bytes of the arena, launcher, number of arguments; then
-# MAX_ARGUMENTS argument records.
-COMMAND = struct.Struct("<QQQ64sI")
-# An argument: kind, value of a number, offset of the slot in the arena, bytes in use, bytes of
-# the largest use in this case, bytes before and after, name.
+# A command: what to do, schedule, step budget, bytes of the arena, launcher, number of arguments;
+# then MAX_ARGUMENTS argument records.
+#   CALL   one call of the launcher
+#   MAP    the argument records are pools of device memory, whose descriptors follow in a message
+#   BATCH  as many CALL commands as there are arguments follow: call them back to back, timed
+#          (if the schedule is 1, only pretend to)
+COMMAND = struct.Struct("<IQQQ64sI")
+CALL, MAP, BATCH = range(3)
+# An argument: kind, value of a number (of a pool: its number; when it is mapped: may it be
+# written?), offset of the slot in the arena or pool, bytes in use, bytes of the largest use in this
+# case, bytes before and after, name.
 ARGUMENT = struct.Struct("<IqQQQQ32s")
-# A reply: status, error code, kind of fault, sentence.
-REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}s")
+# A reply: status, error code, kind of fault, sentence, two times in milliseconds.
+REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}sdd")
 
 COMMAND_BYTES = COMMAND.size + MAX_ARGUMENTS * ARGUMENT.size
 
-NUMBER, BUFFER = 0, 1
+NUMBER, BUFFER, POOL = range(3)
 STARTED, READY, RETURNED, CUDA_ERROR, EXCEPTION, MISSING, NOT_LOADED = range(7)
 
 
@@ -70,55 +76,132 @@ def load(path: str) -> ModuleType:
     return module
 
 
-def obey(
-    module: ModuleType, buffers: Buffers, arena: memoryview, record: bytes
-) -> tuple[int, int, str, str]:
-    """Run one command; (status, error code, kind, sentence)."""
-    schedule, steps, _, name, count = COMMAND.unpack_from(record)
-    launcher = name.rstrip(b"\0").decode()
-    if launcher not in module.launchers:
-        return MISSING, 0, "missing", ""
-    module.schedule(schedule, steps)
-    values: list[int] = []
-    copies: list[tuple[memoryview, int]] = []
-    for position in range(count):
-        kind, value, offset, used, capacity, guard, label = ARGUMENT.unpack_from(
-            record, COMMAND.size + position * ARGUMENT.size
-        )
-        if kind == NUMBER:
-            values.append(value)
-            continue
-        address = buffers.address(launcher, position, capacity + 2 * guard)
-        slot = arena[offset : offset + used + 2 * guard]
-        module.copy_in(address, slot)
-        module.name(address + guard, used, label.rstrip(b"\0").decode())
-        copies.append((slot, address))
-        values.append(address + guard)
-    try:
-        getattr(module, launcher)(*values)
-    except Exception as error:
-        code, kind_of_fault, sentence = module.synchronize()
-        if kind_of_fault:  # the emulator ends an endless loop of host code by an exception
-            return CUDA_ERROR, code, kind_of_fault, sentence
-        return (
-            EXCEPTION,
-            0,
-            "exception",
-            str(error).replace(UNKNOWN, "one that is no std::exception"),
-        )
-    code, kind_of_fault, sentence = module.synchronize()
-    if code:
-        return CUDA_ERROR, code, kind_of_fault, sentence
-    for slot, address in copies:
-        module.copy_out(slot, address)
-    return RETURNED, 0, "", module.note()
+Reply = tuple[int, int, str, str, float, float]
 
 
-def limit(processes: int) -> None:
+class Worker:
+    """The module, its buffers, and the memory that both processes see."""
+
+    def __init__(self, module: ModuleType, control: socket.socket, arena_fd: int) -> None:
+        self.module = module
+        self.control = control
+        self.arena_fd = arena_fd
+        self.arena = memoryview(b"")
+        self.buffers = Buffers(module)
+        self.pools: list[tuple[int, int]] = []
+
+    def obey(self, record: bytes) -> Reply:
+        """Run one command."""
+        what, schedule, _, size, name, count = COMMAND.unpack_from(record)
+        if len(self.arena) < size:
+            self.arena = memoryview(mmap.mmap(self.arena_fd, size))
+        if what == MAP:
+            return self.map(record, count)
+        if what == BATCH:
+            return self.batch(name, [self.receive() for _ in range(count)], schedule == 1)
+        return self.call(record)
+
+    def receive(self) -> bytes:
+        record = self.control.recv(COMMAND_BYTES, socket.MSG_WAITALL)
+        if len(record) < COMMAND_BYTES:
+            os._exit(0)  # the parent is done with us
+        return record
+
+    def call(self, record: bytes) -> Reply:
+        module = self.module
+        _, schedule, steps, _, name, count = COMMAND.unpack_from(record)
+        launcher = name.rstrip(b"\0").decode()
+        if launcher not in module.launchers:
+            return MISSING, 0, "missing", "", 0.0, 0.0
+        module.schedule(schedule, steps)
+        values: list[int] = []
+        copies: list[tuple[memoryview, int]] = []
+        for position in range(count):
+            kind, value, offset, used, capacity, guard, label = ARGUMENT.unpack_from(
+                record, COMMAND.size + position * ARGUMENT.size
+            )
+            if kind == NUMBER:
+                values.append(value)
+                continue
+            address = self.buffers.address(launcher, position, capacity + 2 * guard)
+            slot = self.arena[offset : offset + used + 2 * guard]
+            module.copy_in(address, slot)
+            module.name(address + guard, used, label.rstrip(b"\0").decode())
+            copies.append((slot, address))
+            values.append(address + guard)
+        module.produce()
+        failed = self.run(lambda: getattr(module, launcher)(*values))
+        if failed is not None:
+            return failed
+        for slot, address in copies:
+            module.copy_out(slot, address)
+        return RETURNED, 0, "", module.note(), 0.0, 0.0
+
+    def run(self, launch: Callable[[], None]) -> Reply | None:
+        """Launch something and wait for it: what went wrong, None if nothing did."""
+        module = self.module
+        try:
+            launch()
+        except Exception as error:
+            code, kind, sentence = module.synchronize()
+            if kind:  # the emulator ends an endless loop of host code by an exception
+                return CUDA_ERROR, code, kind, sentence, 0.0, 0.0
+            said = str(error).replace(UNKNOWN, "one that is no std::exception")
+            return EXCEPTION, 0, "exception", said, 0.0, 0.0
+        code, kind, sentence = module.synchronize()
+        return (CUDA_ERROR, code, kind, sentence, 0.0, 0.0) if code else None
+
+    def map(self, record: bytes, count: int) -> Reply:
+        """Map the grader's pools of device memory in place of those before."""
+        _, fds, _, _ = socket.recv_fds(self.control, 1, count)
+        for address, size in self.pools:
+            self.module.unmap_shared(address, size)
+        self.pools = []
+        for position, fd in enumerate(fds):
+            _, writable, _, size, *_ = ARGUMENT.unpack_from(
+                record, COMMAND.size + position * ARGUMENT.size
+            )
+            try:
+                self.pools.append((self.module.map_shared(fd, size, bool(writable)), size))
+            except RuntimeError as error:
+                return NOT_LOADED, 0, "map", str(error), 0.0, 0.0
+            finally:
+                os.close(fd)
+        return RETURNED, 0, "", "", 0.0, 0.0
+
+    def batch(self, name: bytes, records: list[bytes], dry: bool) -> Reply:
+        """Call a launcher on several sets of arguments in the pools, back to back."""
+        launcher = name.rstrip(b"\0").decode()
+        if launcher not in self.module.launchers:
+            return MISSING, 0, "missing", "", 0.0, 0.0
+        calls = [self.placed(record) for record in records]
+        times = [0.0, 0.0]
+
+        def launch() -> None:
+            times[:] = getattr(self.module, f"{launcher}_batch")(calls, dry)
+
+        failed = self.run(launch)
+        if failed is not None:
+            return failed
+        return RETURNED, 0, "", self.module.launches(), times[0], times[1]
+
+    def placed(self, record: bytes) -> tuple[int, ...]:
+        """The arguments of one call of a batch."""
+        count = COMMAND.unpack_from(record)[5]
+        values = []
+        for position in range(count):
+            kind, value, offset, *_ = ARGUMENT.unpack_from(
+                record, COMMAND.size + position * ARGUMENT.size
+            )
+            values.append(self.pools[value][0] + offset if kind == POOL else value)
+        return tuple(values)
+
+
+def limit(processes: int, data_bytes: int) -> None:
     """Bounds that hold whatever the sandbox is; and nobody outlives the process that grades."""
     for what, value in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_DATA, DATA_BYTES),
+        (resource.RLIMIT_DATA, data_bytes),
         (resource.RLIMIT_FSIZE, LOG_BYTES),
     ):
         resource.setrlimit(what, (value, value))
@@ -131,13 +214,20 @@ def limit(processes: int) -> None:
 
 
 def main() -> None:
-    path, control_fd, arena_fd, processes = sys.argv[1], *map(int, sys.argv[2:5])
-    limit(processes)
+    path, control_fd, arena_fd, processes, data_bytes = sys.argv[1], *map(int, sys.argv[2:6])
+    limit(processes, data_bytes)
     control = socket.socket(fileno=control_fd)
 
-    def reply(status: int, code: int = 0, kind: str = "", text: str = "") -> None:
+    def reply(
+        status: int,
+        code: int = 0,
+        kind: str = "",
+        text: str = "",
+        done: float = 0.0,
+        settled: float = 0.0,
+    ) -> None:
         sentence = text.encode(errors="replace")[:TEXT_BYTES]
-        control.sendall(REPLY.pack(status, code, kind.encode()[:32], sentence))
+        control.sendall(REPLY.pack(status, code, kind.encode()[:32], sentence, done, settled))
 
     reply(STARTED)  # whatever happens from here on is the submission's doing
     try:
@@ -146,18 +236,11 @@ def main() -> None:
         reply(NOT_LOADED, 0, "load", str(error))
         os._exit(0)
     reply(READY)
-    buffers = Buffers(module)
-    arena = memoryview(b"")
+    worker = Worker(module, control, arena_fd)
     while True:
-        record = control.recv(COMMAND_BYTES, socket.MSG_WAITALL)
-        if len(record) < COMMAND_BYTES:
-            os._exit(0)  # the parent is done with us
-        size = COMMAND.unpack_from(record)[2]
-        if len(arena) < size:
-            arena = memoryview(mmap.mmap(arena_fd, size))
-        status, code, kind, sentence = obey(module, buffers, arena, record)
+        answer = worker.obey(worker.receive())
         sys.stdout.flush()
-        reply(status, code, kind, sentence)
+        reply(*answer)
 
 
 if __name__ == "__main__":

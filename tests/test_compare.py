@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from grader.assignment import Expected
 from grader.compare import UNIT_ROUNDOFF, allowance, compare, used
-from grader.session import POISON
+from grader.arena import POISON
 
 F = NDArray[np.float32]
 UNWRITTEN = np.uint32(POISON).view(np.float32)

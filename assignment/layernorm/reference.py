@@ -52,7 +52,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from grader.assignment import Expected, Family
+from grader.assignment import Expected, Factor, Family
 
 Array = NDArray[np.float64]
 Inputs = Mapping[str, NDArray[np.float32]]
@@ -82,6 +82,24 @@ FAMILIES: dict[str, Family] = {
     "constant": Family("every other row of inp is constant: its variance is 0"),
     "scaled": Family("inp is very small or very large", (-15, 15)),
     "tiny_gradient": Family("out_grad is tiny", (-15, -3)),
+}
+
+# Symmetries, exact in floating point: with them timing makes fresh data from one verified case.
+BATCH = "rows"  # rows are independent; gamma_grad and beta_grad are sums over them
+FACTORS: dict[str, tuple[Factor, ...]] = {
+    "forward": (
+        Factor(("gamma", "beta", "ln_res"), "hidden_dim", exponent=2),
+        Factor(("inp", "means", "gamma"), None),  # xhat and gamma change their signs together
+    ),
+    "dgamma_dbeta": (
+        Factor(("out_grad", "gamma_grad", "beta_grad"), "hidden_dim", exponent=2),
+        Factor(("inp", "means", "gamma_grad"), None),
+    ),
+    "dinp": (
+        Factor(("out_grad", "inp_grad"), "rows", exponent=2),
+        Factor(("out_grad", "gamma"), "hidden_dim"),  # dxhat, their product, stays
+        Factor(("inp", "means"), None),  # xhat occurs twice in the projection
+    ),
 }
 
 EPSILON = float(np.float32(1e-5))  # LN_EPSILON as the C compiler sees it

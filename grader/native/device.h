@@ -9,12 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdio>
 #include <stdexcept>
 #include <string>
 
 #ifdef __CUDA_EMULATOR__
 #include <emulator/control.h>
+#else
+#include "launches.h"
+#include "production.h"
+#include "shared.h"
 #endif
 
 namespace kernel_grader {
@@ -106,15 +109,35 @@ private:
 inline std::uintptr_t allocate(std::size_t bytes) {
     void* made = nullptr;
     check(cudaMalloc(&made, bytes));
+#ifndef __CUDA_EMULATOR__
+    check(cudaMemset(made, 0xff, bytes));  // what is read before it was produced is NaN
+#endif
     return reinterpret_cast<std::uintptr_t>(made);
 }
 
-inline void release(std::uintptr_t address) { check(cudaFree(reinterpret_cast<void*>(address))); }
+inline void release(std::uintptr_t address) {
+#ifndef __CUDA_EMULATOR__
+    Production::line().forget(reinterpret_cast<void*>(address));
+#endif
+    check(cudaFree(reinterpret_cast<void*>(address)));
+}
 
+// The data will be there, for work on stream(), once produce() was called.
 inline void copy_in(std::uintptr_t to, const py::buffer& from) {
     const py::buffer_info info = from.request();
-    check(cudaMemcpy(reinterpret_cast<void*>(to), info.ptr,
-                     static_cast<std::size_t>(info.size * info.itemsize), cudaMemcpyHostToDevice));
+    const auto bytes = static_cast<std::size_t>(info.size * info.itemsize);
+#ifdef __CUDA_EMULATOR__
+    check(cudaMemcpy(reinterpret_cast<void*>(to), info.ptr, bytes, cudaMemcpyHostToDevice));
+#else
+    check(Production::line().add(reinterpret_cast<void*>(to), info.ptr, bytes));
+#endif
+}
+
+// Starts, but does not wait for, the work on stream() that puts the data in place.
+inline void produce() {
+#ifndef __CUDA_EMULATOR__
+    check(Production::line().start(stream()));
+#endif
 }
 
 inline void copy_out(const py::buffer& to, std::uintptr_t from) {
@@ -122,6 +145,52 @@ inline void copy_out(const py::buffer& to, std::uintptr_t from) {
     check(cudaMemcpy(info.ptr, reinterpret_cast<const void*>(from),
                      static_cast<std::size_t>(info.size * info.itemsize), cudaMemcpyDeviceToHost));
 }
+
+#ifndef __CUDA_EMULATOR__
+// Times what is launched between start() and stop().
+class Stopwatch {
+public:
+    Stopwatch() {
+        check(cudaEventCreate(&start_));
+        check(cudaEventCreate(&done_));
+        check(cudaEventCreate(&settled_));
+    }
+    Stopwatch(const Stopwatch&) = delete;
+    Stopwatch& operator=(const Stopwatch&) = delete;
+    ~Stopwatch() {
+        cudaEventDestroy(start_);
+        cudaEventDestroy(done_);
+        cudaEventDestroy(settled_);
+    }
+
+    void start() {
+        check(cudaDeviceSynchronize());
+        cudaCtxResetPersistingL2Cache();  // whatever an earlier call asked the cache to keep
+        cudaGetLastError();               // (old cards cannot do that)
+        check(cudaEventRecord(start_, stream()));
+    }
+
+    // Milliseconds until the work on stream() was done, and until the whole device was idle: work
+    // on other streams counts too. (0, 0) after an error, which synchronize() then reports.
+    py::tuple stop() {
+        cudaEventRecord(done_, stream());
+        float done = 0.0F;
+        float settled = 0.0F;
+        if (cudaDeviceSynchronize() == cudaSuccess) {
+            cudaEventRecord(settled_, stream());
+            cudaEventSynchronize(settled_);
+            cudaEventElapsedTime(&done, start_, done_);
+            cudaEventElapsedTime(&settled, start_, settled_);
+        }
+        return py::make_tuple(done, settled);
+    }
+
+private:
+    cudaEvent_t start_ = nullptr;
+    cudaEvent_t done_ = nullptr;
+    cudaEvent_t settled_ = nullptr;
+};
+#endif
 
 // Waits for everything that was launched. Returns (error code, kind, sentence); (0, "", "") is
 // success. A launch error that nobody asked about counts too.
@@ -182,10 +251,16 @@ inline void bind_device(py::module_& module) {
     module.def("release", &release);
     module.def("copy_in", &copy_in);
     module.def("copy_out", &copy_out);
+    module.def("produce", &produce);
     module.def("synchronize", &synchronize);
     module.def("schedule", &schedule);
     module.def("name", &name);
     module.def("note", &note);
+#ifndef __CUDA_EMULATOR__
+    module.def("map_shared", &map_shared);
+    module.def("unmap_shared", &unmap_shared);
+    module.def("launches", [] { return Launches::seen().text(); });
+#endif
 }
 
 }  // namespace kernel_grader

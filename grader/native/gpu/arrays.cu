@@ -1,0 +1,144 @@
+// Work on whole arrays of a submission's buffers, on the GPU, in the grader's own process: fill an
+// input with a variation of its base data, compare an output with the varied reference, look for
+// damaged guards. Compiled by NVRTC (no #include); grader/arrays.py calls it.
+//
+// INDEX is the integer type that counts the elements of the arrays (32 bits where they suffice: a
+// division of 64-bit numbers takes several times as long).
+#ifndef INDEX
+#define INDEX unsigned long long
+#endif
+
+constexpr int MAX_FACTORS = 4;
+
+// One vector of factors +-2**k along a dimension of an array: element i of the array has index
+// (i / stride) % extent there. extent 1 is a single factor for the whole array.
+struct Factor {
+    unsigned long long stride;
+    unsigned long long extent;
+    unsigned int key;
+    int exponent;  // |k| is at most this
+};
+
+// How an array follows from its base: row r of the batch dimension is row
+// (multiplier * r + shift) % rows % base_rows of the base, times the factors.
+// `inner` elements lie between two rows, `rows * inner` between two slices.
+struct Variation {
+    unsigned long long rows;
+    unsigned long long base_rows;
+    unsigned long long inner;
+    unsigned long long multiplier;
+    unsigned long long shift;
+    int factors;
+    Factor factor[MAX_FACTORS];
+};
+
+// A well-mixed 32-bit number (the finalizer of MurmurHash3); grader/variation.py has the same.
+static unsigned int mix(unsigned int x) {
+    x ^= x >> 16;
+    x *= 0x85ebca6bu;
+    x ^= x >> 13;
+    x *= 0xc2b2ae35u;
+    x ^= x >> 16;
+    return x;
+}
+
+static float factor_of(const Variation& v, INDEX i) {
+    float product = 1.0f;
+    for (int f = 0; f < v.factors; f++) {
+        const unsigned int at =
+            static_cast<unsigned int>((i / static_cast<INDEX>(v.factor[f].stride)) %
+                                      static_cast<INDEX>(v.factor[f].extent));
+        const unsigned int bits = mix(at ^ v.factor[f].key);
+        const int span = 2 * v.factor[f].exponent + 1;
+        const int k = static_cast<int>((bits & 0xffffu) % span) - v.factor[f].exponent;
+        product *= exp2f(static_cast<float>(k)) * (bits >> 31 ? -1.0f : 1.0f);
+    }
+    return product;
+}
+
+static INDEX base_of(const Variation& v, INDEX i) {
+    const INDEX inner = static_cast<INDEX>(v.inner);
+    const INDEX rows = static_cast<INDEX>(v.rows);
+    const INDEX rest = i / inner;
+    const INDEX column = i - rest * inner;
+    const INDEX slice = rest / rows;
+    const unsigned long long row = rest - slice * rows;
+    const INDEX from = static_cast<INDEX>((v.multiplier * row + v.shift) % v.rows % v.base_rows);
+    return (slice * static_cast<INDEX>(v.base_rows) + from) * inner + column;
+}
+
+extern "C" __global__ void vary(float* to, const float* base, unsigned long long count,
+                                Variation v) {
+    const unsigned long long step = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
+    for (unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+         i < count; i += step) {
+        const INDEX at = static_cast<INDEX>(i);
+        to[i] = base[base_of(v, at)] * factor_of(v, at);
+    }
+}
+
+// What a comparison found. `first` starts at the largest number, the others at 0.
+struct Verdict {
+    unsigned long long wrong;
+    unsigned long long first;
+    unsigned long long unwritten;
+    unsigned int worst;  // bits of the largest error in units of the allowed one
+};
+
+// Accepted iff finite and |got - value| <= allowed, as in grader/compare.py.
+extern "C" __global__ void compare(const float* got, const double* value, const double* allowed,
+                                   unsigned long long count, unsigned int poison, Variation v,
+                                   Verdict* verdict) {
+    const unsigned long long step = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
+    float worst = 0.0f;
+    for (unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+         i < count; i += step) {
+        const INDEX at = static_cast<INDEX>(i);
+        const INDEX from = base_of(v, at);
+        const double factor = factor_of(v, at);
+        const float element = got[i];
+        const double error = fabs(static_cast<double>(element) - factor * value[from]);
+        const double bound = fabs(factor) * allowed[from];
+        if (!(error <= bound) || isinf(element)) {  // !(<=), so that a NaN is wrong
+            atomicAdd(&verdict->wrong, 1ull);
+            atomicMin(&verdict->first, i);
+            if (__float_as_uint(element) == poison) atomicAdd(&verdict->unwritten, 1ull);
+        }
+        const float used = static_cast<float>(error / bound);
+        worst = used > worst ? used : worst;
+    }
+    for (int offset = 16; offset > 0; offset /= 2) {
+        worst = fmaxf(worst, __shfl_xor_sync(0xffffffffu, worst, offset));
+    }
+    if (threadIdx.x % 32 == 0 && worst > 0.0f) atomicMax(&verdict->worst, __float_as_uint(worst));
+}
+
+// Block b looks at the `words` words from where[b] on; damaged[b] becomes 1 + the last (before the
+// array) or the first (after it) damaged word. Guards before an array have even numbers.
+extern "C" __global__ void guards(const unsigned int* const* where, unsigned int words,
+                                  unsigned int pattern, unsigned int* damaged) {
+    const bool before = blockIdx.x % 2 == 0;
+    __shared__ unsigned int found;
+    if (threadIdx.x == 0) found = before ? 0u : 0xffffffffu;
+    __syncthreads();
+    for (unsigned int i = threadIdx.x; i < words; i += blockDim.x) {
+        if (where[blockIdx.x][i] != pattern) {
+            if (before) {
+                atomicMax(&found, i + 1);
+            } else {
+                atomicMin(&found, i + 1);
+            }
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) damaged[blockIdx.x] = found == 0xffffffffu ? 0u : found;
+}
+
+// Keeps the stream busy, so that what is launched meanwhile starts without gaps.
+extern "C" __global__ void wait(unsigned long long nanoseconds) {
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    } while (now - begin < nanoseconds);
+}

@@ -1,0 +1,212 @@
+"""The speed test of a part on a GPU: shapes -> measurements -> fraction of the ceiling -> marks."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader import places, timing
+from grader.assignment import Assignment
+from grader.build import Module
+from grader.cases import seed
+from grader.gpu import Gpu, OutOfMemory
+from grader.manifest import Part, Slope
+from grader.score import Finding, KernelUse, TestResult, Timing, TimingCase
+from grader.session import Fault, Session
+from grader.stopwatch import Measured, measure
+from grader.timing import Estimate
+from grader.trial import Trial, Wrong, base_case
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class SpeedTest:
+    """One speed test of one part of one submission."""
+
+    gpu: Gpu
+    assignment: Assignment
+    part: Part
+    module: Module
+    session: Session
+    master: bytes
+    progress: Progress
+
+    def run(self, test_id: str) -> tuple[TestResult, Timing | None]:
+        """Measure all shapes; a second time when that decides between marks."""
+        test = self.assignment.test(test_id)
+        slope = test.marks["cuda"][self.part.id]
+        reason = self.gpu.why_not_shared()
+        if reason:
+            return self._result(test_id, None, 0.0, f"not measured: {reason}"), None
+        with _alone_on(self.gpu):
+            measured = self._measure(test_id, [None] * len(test.shapes))
+            found = _estimate(measured)
+            if found is not None and timing.straddles(found, slope):
+                measured = self._measure(test_id, measured)
+                found = _estimate(measured)
+        for shape in measured:
+            if shape.wrong is not None:
+                return self._result(test_id, False, 0.0, _failure(shape)), None
+        if found is None:
+            return self._result(test_id, None, 0.0, "not measured: the GPU is too small"), None
+        return self._judge(test_id, measured, found, slope)
+
+    # Measuring ----------------------------------------------------------------------------------
+
+    def _measure(self, test_id: str, before: Sequence[Measured | None]) -> list[Measured]:
+        """All shapes in order, up to the first that goes wrong."""
+        done: list[Measured] = []
+        for number, earlier in enumerate(before):
+            try:
+                done.append(self._shape(test_id, number, earlier))
+            except OutOfMemory:
+                continue
+            if done[-1].wrong is not None:
+                break
+        return done
+
+    def _shape(self, test_id: str, number: int, before: Measured | None) -> Measured:
+        test = self.assignment.test(test_id)
+        dims = test.shapes[number]
+        sizes = " x ".join(map(str, dims.values()))
+        self.progress(f"{self.part.title}, {test_id}: {sizes}")
+        names = (self.assignment.id, self.part.id, test_id, number)
+        base = base_case(
+            self.assignment, self.part, dims, test.families[0], test.bound,
+            seed(self.master, *names),
+        )  # fmt: skip
+        make = functools.partial(Trial, self.gpu, self.assignment, self.part, dims, base)
+        repeat = 0 if before is None else len(before.pairs)
+        rng = np.random.default_rng([seed(self.master, *names, "variations"), repeat])
+        return measure(self.gpu, self.session, make, rng, before)
+
+    # Judging ------------------------------------------------------------------------------------
+
+    def _judge(
+        self, test_id: str, measured: list[Measured], found: Estimate, slope: Slope
+    ) -> tuple[TestResult, Timing]:
+        points = float(self.part.points[test_id])
+        doubts = [shape.doubt for shape in measured if shape.doubt]
+        if timing.impossible(found):
+            doubts.append(
+                f"{found.fraction:.2f} of the memory ceiling is faster than reading every input "
+                "and writing every output once can be"
+            )
+        for shape in measured:
+            ratio = timing.median_ratio(shape.pairs)
+            if ratio > timing.IMPOSSIBLE and not timing.impossible(found):
+                sizes = " x ".join(map(str, shape.dims.values()))
+                doubts.append(f"{ratio:.2f} of the memory ceiling at {sizes} is impossible")
+        straddles = timing.straddles(found, slope)
+        earned = timing.marks(found.high if straddles else found.fraction, slope, points)
+        summary = (
+            f"{found.fraction:.3f} of the memory ceiling "
+            f"(95 % interval {found.low:.3f} to {found.high:.3f}); "
+            f"marks from {slope.zero:g}, all of them from {slope.full:g}"
+        )
+        record = Timing(
+            source="measured",
+            fraction=round(found.fraction, 4),
+            low=round(found.low, 4),
+            high=round(found.high, 4),
+            zero=slope.zero,
+            full=slope.full,
+            verdict="withheld" if doubts else "ambiguous" if straddles else "scored",
+            cases=[_case(shape) for shape in measured],
+            kernels=_kernels(measured, self.module, self.gpu),
+        )
+        if doubts:
+            message = f"withheld until somebody has looked at it: {doubts[0]}; {summary}"
+            return self._result(test_id, None, 0.0, message), record
+        return self._result(test_id, earned > 0, earned, summary), record
+
+    def _result(self, test_id: str, passed: bool | None, score: float, message: str) -> TestResult:
+        return TestResult(
+            id=test_id,
+            title=self.assignment.test(test_id).title,
+            passed=passed,
+            score=score,
+            max_score=float(self.part.points[test_id]),
+            cases=[],
+            message=message,
+        )
+
+
+def finding(part: str, shape: Measured) -> Finding | None:
+    """What went wrong while a shape was timed, when it is more than a wrong number."""
+    wrong = shape.wrong
+    if wrong is None or wrong.kind == "wrong_result":
+        return None
+    return Finding("error", wrong.kind, part, None, None, wrong.sentence, "", 1)
+
+
+def _estimate(measured: Sequence[Measured]) -> Estimate | None:
+    """None when nothing was measured, or something was wrong."""
+    if not measured or any(shape.wrong is not None for shape in measured):
+        return None
+    return timing.estimate([shape.pairs for shape in measured])
+
+
+def _failure(shape: Measured) -> str:
+    wrong = shape.wrong
+    assert isinstance(wrong, Wrong | Fault)
+    sizes = " ".join(f"{name}={size}" for name, size in shape.dims.items())
+    return f"no marks for speed without right results: {wrong.sentence} [{sizes}, while timed]"
+
+
+def _case(shape: Measured) -> TimingCase:
+    found = timing.estimate([shape.pairs])
+    return TimingCase(
+        dims=shape.dims,
+        fraction=round(found.fraction, 4),
+        low=round(found.low, 4),
+        high=round(found.high, 4),
+        time_us=round(1e6 * statistics.median(pair.student for pair in shape.pairs), 3),
+        ceiling_us=round(1e6 * statistics.median(pair.ceiling for pair in shape.pairs), 3),
+        samples=len(shape.pairs),
+    )
+
+
+def _kernels(measured: Sequence[Measured], module: Module, gpu: Gpu) -> list[KernelUse]:
+    """Every kernel that was launched, each once, from what the worker says about it."""
+    found: dict[tuple[str, int], KernelUse] = {}
+    spills = {use.kernel: use.spill_stores + use.spill_loads for use in module.usage}
+    for shape in measured:
+        for line in shape.launches.splitlines():
+            name, *numbers = line.split("\t")
+            if len(numbers) != 7 or not all(number.isdigit() for number in numbers):
+                continue  # the worker's words: believed only where they make sense
+            registers, local, shared, dynamic, blocks, threads, resident = map(int, numbers)
+            share = resident * threads / gpu.threads_per_multiprocessor
+            found.setdefault(
+                (name, threads),
+                KernelUse(
+                    name=name,
+                    registers=registers,
+                    local_bytes=local,
+                    spill_bytes=spills.get(name),
+                    shared_bytes=shared + dynamic,
+                    blocks=blocks,
+                    threads=threads,
+                    blocks_per_multiprocessor=resident,
+                    occupancy=round(min(1.0, share), 3),
+                ),
+            )
+    return list(found.values())
+
+
+@contextmanager
+def _alone_on(gpu: Gpu) -> Iterator[None]:
+    """Only one grader at a time measures on a GPU; the others wait for their turn."""
+    folder = places.cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"gpu-{gpu.uuid}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
