@@ -104,11 +104,11 @@ def examine() -> Iterator[Diagnosis]:
 
 
 def _tools() -> tuple[str | None, str | None]:
-    from grader import build
+    from grader import tools
     from grader.errors import InfrastructureError
 
     try:
-        return build.tools()
+        return tools.cmake_and_ninja()
     except InfrastructureError:
         return None, None
 

@@ -7,7 +7,13 @@ travel inside the package, under `grader/_prebuilt`, next to the compiled native
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from grader.errors import InfrastructureError
 
 PACKAGE = Path(__file__).resolve().parent
 EMULATOR = PACKAGE / "emulator"
@@ -45,3 +51,28 @@ def cache() -> Path:
         return Path(chosen).absolute()  # builds run in other folders
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(base) / "kernel-grader"
+
+
+@contextmanager
+def fresh_folder(final: Path) -> Iterator[Path]:
+    """A new folder that becomes `final` when the block ends well; two builders may race."""
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="new-", dir=final.parent))
+    except OSError as error:
+        raise InfrastructureError(
+            f"cannot write the build cache {final.parent}: {error.strerror} "
+            "(set KERNEL_GRADER_CACHE to a folder that can be written)"
+        ) from None
+    try:
+        yield folder
+        folder.chmod(0o755)
+        try:
+            folder.rename(final)
+        except OSError:
+            if not final.is_dir():  # somebody else finished the same build first
+                raise
+    except OSError as error:
+        raise InfrastructureError(f"cannot build in {folder}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -44,5 +44,6 @@ def test_the_cache(
 
 def test_the_parts_that_every_build_needs_are_there() -> None:
     assert (places.NATIVE / "binding.h").is_file()
-    assert (places.NATIVE / "submission" / "CMakeLists.txt").is_file()
+    for backend in ("cpu", "cuda"):
+        assert (places.NATIVE / "submission" / backend / "CMakeLists.txt").is_file()
     assert (places.EMULATOR / "frontend.py").is_file()

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader import places
-from grader.build import fresh_folder, tools
 from grader.emulator.frontend import Unsupported, translate_tree
+from grader.places import fresh_folder
+from grader.tools import cmake_and_ninja
 
 HERE = Path(__file__).resolve().parent
 
@@ -37,7 +38,7 @@ def runtime_library(cxx: str, folder: Path | None = None) -> Path:
         folder = places.cache() / "emulator" / hashlib.sha256(sources + cxx.encode()).hexdigest()
     library = folder / "libemulator.a"
     if not library.is_file():
-        cmake, ninja = tools()
+        cmake, ninja = cmake_and_ninja()
         with fresh_folder(folder) as new:
             options = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE="]
             _run([cmake, "-S", HERE, "-B", new, f"-DCMAKE_CXX_COMPILER={cxx}", *options])
