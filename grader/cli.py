@@ -25,7 +25,7 @@ assignment_option = click.option(
 )
 backend_option = click.option(
     "--backend", default="auto", show_default=True, metavar="NAME",
-    help="auto or cpu: where the kernels run.",
+    help="auto, cpu or cuda: where the kernels run. auto is a GPU if one can be used.",
 )  # fmt: skip
 json_option = click.option(
     "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE",
@@ -170,8 +170,9 @@ def check(
 @click.argument("case")
 @click.argument("submission", type=click.Path(), default=".")
 @assignment_option
+@backend_option
 @sentences
-def repro(case: str, submission: str, assignment: str | None) -> None:
+def repro(case: str, submission: str, assignment: str | None, backend: str) -> None:
     """Run one CASE again, as a failure names it, and show what the kernel printed.
 
     Ends with 1 if it still fails.
@@ -182,7 +183,7 @@ def repro(case: str, submission: str, assignment: str | None) -> None:
 
     used = resolve(submission, assignment)
     part, test, parsed = parse_token(case, used)
-    problem, log = run(submission, part, test, parsed, used)
+    problem, log = run(submission, part, test, parsed, used, backend)
     if log.strip():
         click.echo(f"The submission printed:\n{log.rstrip()}\n")
     where = f"{part.title}, {test}: {parsed.describe()}"
@@ -196,6 +197,36 @@ def repro(case: str, submission: str, assignment: str | None) -> None:
             f"  in call {problem.call + 1} of the case ({sizes}); the calls before were right"
         )
     sys.exit(EXIT_FAILED)
+
+
+@main.command()
+@click.argument("score", type=click.Path(path_type=Path))
+@click.option("--accept", "decision", flag_value="accepted", help="Give the withheld marks.")
+@click.option("--deny", "decision", flag_value="denied", help="Refuse them.")
+@click.option("--part", metavar="ID", help="Only those of this part.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; recorded in the score.")
+@sentences
+def review(score: Path, decision: str | None, part: str | None, reason: str) -> None:
+    """Show, accept or deny the marks that were withheld in the file SCORE.
+
+    Without --accept or --deny it only shows what waits for a decision.
+    """
+    from grader import review as reviewing
+    from grader.score import check_writable, read, write
+
+    found = read(score)
+    if decision is None:
+        waiting = reviewing.withheld(found)
+        for result, test in waiting:
+            click.echo(f"{result.id}, {test.id} ({test.max_score:g} points): {test.message}")
+        if not waiting:
+            click.echo("nothing is withheld")
+        return
+    check_writable(score)
+    chosen: reviewing.Decision = "accepted" if decision == "accepted" else "denied"
+    decided = reviewing.decide(found, part, chosen, reason)
+    write(decided, score)
+    click.echo(f"{chosen}; the score is {decided.score:g} of {decided.max_score:g}")
 
 
 @main.command()

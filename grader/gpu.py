@@ -271,7 +271,7 @@ def compile_source(source: str, arch: str, macros: Mapping[str, object]) -> byte
     except ImportError:
         raise InfrastructureError(MISSING_BINDINGS) from None
     text = (SOURCES / source).read_text(encoding="utf-8")
-    options = [f"--gpu-architecture={arch}", "--std=c++17", "-default-device"]
+    options = [f"--gpu-architecture={arch}", "--std=c++17"]
     options += [f"-D{name}={value}" for name, value in macros.items()]
     encoded = [option.encode() for option in options]
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from importlib.machinery import ExtensionFileLoader
@@ -15,10 +16,13 @@ from grader import build, sandbox, submission
 from grader.assignment import Assignment, detect
 from grader.assignment import load as load_assignment
 from grader.author import MARKER
-from grader.cases import PUBLIC_MASTER, Case
+from grader.cases import MAX_ELEMENTS, PUBLIC_MASTER, Case
 from grader.checks import Checker, Problem
 from grader.errors import BuildFailed, InfrastructureError, Rejected, UsageError
+from grader.gpu import OutOfMemory
 from grader.manifest import Part
+from grader.review import needs_review
+from grader.sandbox import Sandbox
 from grader.score import (
     AssignmentInfo,
     Environment,
@@ -28,12 +32,15 @@ from grader.score import (
     Status,
     SubmissionInfo,
     TestResult,
+    Timing,
     total,
 )
 from grader.session import Fault, Session
+from grader.speed import SpeedTest
 from grader.submission import Submission
+from grader.target import Target
+from grader.target import choose as choose_target
 
-BACKENDS = ("auto", "cpu")
 SPEED_MESSAGE = "not scored: this version of the grader does not time kernels on the cpu backend"
 
 
@@ -53,10 +60,10 @@ def grade(
     parts: ids of the parts to grade; all when empty.
 
     Whatever is wrong with the submission is in the Score, a machine that cannot grade gives
-    status "infrastructure_error". Raises UsageError when the call itself is wrong.
+    status "infrastructure_error". Raises UsageError when the call itself is wrong, and
+    InfrastructureError when there is no such backend here.
     """
-    if backend not in BACKENDS:
-        raise UsageError(f"unknown backend {backend!r}: known are {', '.join(BACKENDS)}")
+    target = choose_target(backend)
     used = resolve(folder, assignment)
     _ = used.reference  # a broken assignment shows before any work
     wanted = [used.part(name) for name in dict.fromkeys(parts)] or list(used.parts)
@@ -66,13 +73,15 @@ def grade(
     handed_in = SubmissionInfo(name, None, [])
     results: list[PartResult] = []
     findings: list[Finding] = []
+    notes = [target.note] if target.note else []
     status: Status = "graded"
     message = ""
     try:
         read = submission.read(folder, used)
         handed_in = SubmissionInfo(read.id, read.sha256, [file.name for file in read.files])
         progress("Compiling")
-        results = _check(read, used, wanted, master, progress, findings)
+        job = _Job(read, used, target, master, progress, findings, notes)
+        results = job.run(wanted)
         if any(test.passed is False for part in results for test in part.tests):
             message = _unfinished(read)
     except Rejected as error:
@@ -87,6 +96,7 @@ def grade(
         status=status,
         score=total(part.score for part in results) if results else scored,
         max_score=total(points for part in wanted for points in part.points.values()),
+        needs_review=needs_review(results),
         message=message,
         assignment=AssignmentInfo(used.id, used.title, used.version),
         submission=handed_in,
@@ -94,12 +104,13 @@ def grade(
         findings=findings,
         environment=Environment(
             grader=metadata.version("kernel-grader"),
-            backend="cpu",
-            device="CUDA-on-CPU emulator",
+            backend=target.backend,
+            device=target.device,
             sandbox=sandbox.choose().kind,
             seed="public" if master == PUBLIC_MASTER else "secret",
             started_at=started.isoformat(timespec="seconds"),
             duration_seconds=round(time.monotonic() - clock, 3),
+            notes=notes,
         ),
     )
 
@@ -110,19 +121,32 @@ def repro(
     test_id: str,
     case: Case,
     used: Assignment,
+    backend: str = "auto",
 ) -> tuple[Problem | None, str]:
     """Run one case again: (what is wrong with it, what the submission printed).
 
-    Raises Rejected or BuildFailed as grading would.
+    Raises Rejected or BuildFailed as grading would, and InfrastructureError when the case needs
+    another machine than this.
     """
+    target = choose_target(backend)
+    if target.gpu is None and case.elements > MAX_ELEMENTS:
+        raise InfrastructureError(
+            f"{case.describe()} is too large for the emulator: it needs a GPU (--backend cuda)"
+        )
     box = sandbox.choose()
-    module = build.build(submission.read(folder, used), used, box)
+    module = _build(submission.read(folder, used), used, box, target)
     with Session(module, box) as session:
-        problem = Checker(used, part, session, PUBLIC_MASTER).try_case(test_id, case)
+        checker = Checker(used, part, session, PUBLIC_MASTER, gpu=target.gpu)
+        try:
+            problem = checker.try_case(test_id, case)
+        except OutOfMemory as error:
+            raise InfrastructureError(f"the GPU is too small for this case: {error}") from None
         return problem, session.log
 
 
-def load(folder: str | Path, *, assignment: str | Path | None = None) -> ModuleType:
+def load(
+    folder: str | Path, *, assignment: str | Path | None = None, backend: str = "auto"
+) -> ModuleType:
     """A submission's own module in YOUR process: its launchers take numpy arrays.
 
     For students and notebooks, with code that you trust; grading never does this. The stream
@@ -131,10 +155,11 @@ def load(folder: str | Path, *, assignment: str | Path | None = None) -> ModuleT
         module = grader.load("starter/saxpy")
         module.launch_saxpy(y, x, 2.0, y.size)
 
-    Raises Rejected, BuildFailed or UsageError.
+    Raises Rejected, BuildFailed, UsageError, and InfrastructureError when there is no such backend.
     """
     used = resolve(folder, assignment)
-    built = build.build(submission.read(folder, used), used)
+    target = choose_target(backend)
+    built = _build(submission.read(folder, used), used, sandbox.choose(), target)
     # a name of its own: two submissions in one process must not be taken for each other
     name = f"_graded_{built.sha256[:16]}.submission"
     loader = ExtensionFileLoader(name, str(built.path))
@@ -155,35 +180,98 @@ def resolve(folder: str | Path, assignment: str | Path | Assignment | None) -> A
     return load_assignment(assignment or detect(path))
 
 
-def _check(
-    read: Submission,
-    used: Assignment,
-    wanted: list[Part],
-    master: bytes,
-    progress: Callable[[str], None],
-    findings: list[Finding],
-) -> list[PartResult]:
-    box = sandbox.choose()
-    module = build.build(read, used, box)
-    results = []
-    for part in wanted:
-        with Session(module, box) as session:
-            fault = session.open()
-            if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
-                raise BuildFailed(fault.sentence, "")
-            checker = Checker(used, part, session, master, progress)
-            tests = _run_tests(checker)
-            findings += checker.findings
-        results.append(
-            PartResult(
-                id=part.id,
-                title=part.title,
-                score=total(test.score for test in tests),
-                max_score=total(part.points.values()),
-                tests=tests,
-            )
+def _build(read: Submission, used: Assignment, box: Sandbox, target: Target) -> build.Module:
+    if target.gpu is None:
+        return build.build(read, used, box)
+    return build.build(read, used, box, backend="cuda", arch=target.gpu.arch)
+
+
+@dataclass
+class _Job:
+    """One submission on one target."""
+
+    read: Submission
+    used: Assignment
+    target: Target
+    master: bytes
+    progress: Callable[[str], None]
+    findings: list[Finding]
+    notes: list[str]
+
+    def run(self, wanted: list[Part]) -> list[PartResult]:
+        box = sandbox.choose()
+        module = _build(self.read, self.used, box, self.target)
+        emulated = self._emulated(box)
+        results = []
+        for part in wanted:
+            with Session(module, box) as session:
+                fault = session.open()
+                if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
+                    raise BuildFailed(fault.sentence, "")
+                results.append(self._part(part, session, emulated, box))
+        return results
+
+    def _emulated(self, box: Sandbox) -> build.Module | None:
+        """The same submission for the emulator, when another backend decides the numbers: its
+        checkers see what a GPU hides. None where the emulator is the backend, or cannot run it."""
+        if self.target.gpu is None:
+            return None
+        self.progress("Compiling for the emulator's checkers")
+        try:
+            return build.build(self.read, self.used, box)
+        except BuildFailed as error:
+            self.notes.append(f"findings not checked: the emulator cannot run this file ({error})")
+            return None
+
+    def _part(
+        self, part: Part, session: Session, emulated: build.Module | None, box: Sandbox
+    ) -> PartResult:
+        """The tests of a part in order; one whose needs did not pass is not run."""
+        checker = Checker(
+            self.used, part, session, self.master, self.progress, self.target.gpu, self.findings
         )
-    return results
+        done: dict[str, TestResult] = {}
+        timing: Timing | None = None
+        for name in self.used.tests_of(part):
+            test = self.used.test(name)
+            unmet = [need for need in test.needs if need in done and not done[need].passed]
+            if unmet:
+                why = f"not run: it needs {' and '.join(unmet)} to pass"
+                done[name] = checker.not_run(name, why)
+            elif test.kind == "speed":
+                done[name], timing = self._speed(part, name, session, checker)
+            else:
+                done[name] = checker.run(name)
+                if done[name].passed and emulated is not None:
+                    done[name] = self._second_opinion(part, name, emulated, box) or done[name]
+        tests = list(done.values())
+        return PartResult(
+            id=part.id,
+            title=part.title,
+            score=total(test.score for test in tests),
+            max_score=total(part.points.values()),
+            tests=tests,
+            timing=timing,
+        )
+
+    def _second_opinion(
+        self, part: Part, test_id: str, emulated: build.Module, box: Sandbox
+    ) -> TestResult | None:
+        """What the emulator's checkers see on the pinned cases that a GPU got right."""
+        with Session(emulated, box) as session:
+            checker = Checker(
+                self.used, part, session, self.master, self.progress, findings=self.findings
+            )
+            return checker.order_of_threads(test_id)
+
+    def _speed(
+        self, part: Part, test_id: str, session: Session, checker: Checker
+    ) -> tuple[TestResult, Timing | None]:
+        gpu = self.target.gpu
+        if gpu is None or "cuda" not in self.used.test(test_id).marks:
+            return checker.not_run(test_id, SPEED_MESSAGE), None
+        speed = SpeedTest(gpu, self.used, part, session.module, session, self.master, self.progress)
+        return speed.run(test_id)
 
 
 def _unfinished(read: Submission) -> str:
@@ -198,18 +286,3 @@ def _unfinished(read: Submission) -> str:
         return ""
     many = f"{len(places)} places are" if len(places) > 1 else "one place is"
     return f"{many} still marked {MARKER}, the first at {places[0]}: write the kernel there"
-
-
-def _run_tests(checker: Checker) -> list[TestResult]:
-    """The tests of a part in order; one whose needs did not pass is not run."""
-    done: dict[str, TestResult] = {}
-    for name in checker.assignment.tests_of(checker.part):
-        test = checker.assignment.test(name)
-        unmet = [need for need in test.needs if need in done and not done[need].passed]
-        if unmet:
-            done[name] = checker.not_run(name, f"not run: it needs {' and '.join(unmet)} to pass")
-        elif test.kind == "speed":
-            done[name] = checker.not_run(name, SPEED_MESSAGE)
-        else:
-            done[name] = checker.run(name)
-    return list(done.values())

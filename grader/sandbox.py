@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from grader import gpu_files
+
 TMP_BYTES = 256 << 20
 
 
@@ -46,13 +48,17 @@ class Sandbox:
         """Start argv in a session of its own; end it with `kill`.
 
         readable, writable: files and folders it may see (read-only, read-write) beside the
-        system's own under /usr. folder: where it starts.
+        system's own under /usr. folder: where it starts. devices: it may use this machine's GPUs.
         """
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/tmp"}
+        if devices:
+            environment.update(gpu_files.environment())
+            readable = [*readable, *gpu_files.driver_folders()]
         environment.update(env or {})
         command = list(argv)
         if self.kind == "bubblewrap":
-            command = [*_bubblewrap(readable, writable, folder or Path("/tmp")), *argv]
+            walls = _bubblewrap(readable, writable, folder or Path("/tmp"), devices)
+            command = [*walls, *argv]
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -74,7 +80,9 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _bubblewrap(readable: Sequence[Path], writable: Sequence[Path], folder: Path) -> list[str]:
+def _bubblewrap(
+    readable: Sequence[Path], writable: Sequence[Path], folder: Path, devices: bool = False
+) -> list[str]:
     command = [
         "bwrap", "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534",
         "--die-with-parent", "--new-session", "--cap-drop", "ALL",
@@ -89,6 +97,10 @@ def _bubblewrap(readable: Sequence[Path], writable: Sequence[Path], folder: Path
             command += ["--ro-bind", name, name]
     for name in ("/etc/alternatives", "/etc/ld.so.cache"):
         command += ["--ro-bind-try", name, name]
+    if devices:  # after --dev: that makes a /dev of its own, without any of them
+        for path in gpu_files.nodes():
+            command += ["--dev-bind", str(path), str(path)]
+        command += ["--ro-bind-try", "/sys", "/sys"]  # some drivers look there for the card
     for path in readable:
         command += ["--ro-bind", str(path), str(path)]
     for path in writable:

@@ -87,16 +87,18 @@ class Timing(msgspec.Struct, frozen=True):
     """How fast a part is, as a fraction of the memory ceiling, with its 95 % interval.
 
     verdict: "scored"; "ambiguous", decided for the student because the interval holds a fraction
-    at which the marks begin or end; "withheld", until somebody has looked at it.
+    at which the marks begin or end; "withheld", until somebody has looked at it, and has
+    "accepted" or "denied" the marks.
     """
 
+    test: str
     source: Literal["measured", "modelled"]
     fraction: float
     low: float
     high: float
     zero: float
     full: float
-    verdict: Literal["scored", "ambiguous", "withheld"]
+    verdict: Literal["scored", "ambiguous", "withheld", "accepted", "denied"]
     cases: list[TimingCase]
     kernels: list[KernelUse]
 
@@ -210,6 +212,16 @@ def decode(data: bytes) -> Score:
         return msgspec.json.decode(data, type=Score)
     except msgspec.MsgspecError as error:
         raise UsageError(f"not a {SCHEMA} file: {error}") from None
+
+
+def read(path: Path) -> Score:
+    """Raises UsageError when there is no score in that file."""
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def schema() -> dict[str, Any]:

@@ -286,6 +286,8 @@ class Session:
             self._mapped = not self._pools
             return None
         self.stop()
+        if reply.status == worker.NO_DEVICE:
+            raise InfrastructureError(f"a worker cannot use the GPU: {reply.sentence}")
         sentence = reply.sentence
         missing = re.search(r"undefined symbol: (\S+)", sentence)
         if missing:

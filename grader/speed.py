@@ -112,6 +112,7 @@ class SpeedTest:
             f"marks from {slope.zero:g}, all of them from {slope.full:g}"
         )
         record = Timing(
+            test=test_id,
             source="measured",
             fraction=round(found.fraction, 4),
             low=round(found.low, 4),

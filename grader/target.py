@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from grader import gpu, toolkit
+from grader import gpu
+from grader import toolkit as cuda_toolkit
 from grader.errors import InfrastructureError, UsageError, did_you_mean
 from grader.gpu import Gpu
 
@@ -48,6 +49,6 @@ def choose(backend: str) -> Target:
 
 def _cuda() -> Target:
     device = gpu.open_gpu()
-    tools = toolkit.find()
+    tools = cuda_toolkit.find()
     version = ".".join(map(str, tools.version))
     return Target("cuda", f"{device.describe()}, nvcc {version}", device)

@@ -45,7 +45,7 @@ REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}sdd")
 COMMAND_BYTES = COMMAND.size + MAX_ARGUMENTS * ARGUMENT.size
 
 NUMBER, BUFFER, POOL = range(3)
-STARTED, READY, RETURNED, CUDA_ERROR, EXCEPTION, MISSING, NOT_LOADED = range(7)
+STARTED, READY, RETURNED, CUDA_ERROR, EXCEPTION, MISSING, NOT_LOADED, NO_DEVICE = range(8)
 
 
 class Buffers:
@@ -234,6 +234,10 @@ def main() -> None:
         module = load(path)
     except ImportError as error:
         reply(NOT_LOADED, 0, "load", str(error))
+        os._exit(0)
+    unusable = module.why_unusable()
+    if unusable:
+        reply(NO_DEVICE, 0, "device", unusable)
         os._exit(0)
     reply(READY)
     worker = Worker(module, control, arena_fd)

@@ -192,6 +192,17 @@ private:
 };
 #endif
 
+// Why no kernel can run here; empty on a machine that works. Asked before any launcher is called:
+// a GPU that is not there is no fault of the submission's.
+inline std::string why_unusable() {
+#ifdef __CUDA_EMULATOR__
+    return "";
+#else
+    const cudaError_t error = cudaFree(nullptr);  // creates the context
+    return error == cudaSuccess ? "" : describe(error);
+#endif
+}
+
 // Waits for everything that was launched. Returns (error code, kind, sentence); (0, "", "") is
 // success. A launch error that nobody asked about counts too.
 inline py::tuple synchronize() {
@@ -253,6 +264,7 @@ inline void bind_device(py::module_& module) {
     module.def("copy_out", &copy_out);
     module.def("produce", &produce);
     module.def("synchronize", &synchronize);
+    module.def("why_unusable", &why_unusable);
     module.def("schedule", &schedule);
     module.def("name", &name);
     module.def("note", &note);

@@ -14,7 +14,7 @@ namespace kernel_grader {
 
 // A function of the driver, found through the runtime: nothing has to be linked with libcuda.
 template <class F>
-F driver_function(const char* name, F) {
+F driver_function(const char* name) {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult status{};
 #if CUDART_VERSION >= 12050
@@ -29,7 +29,7 @@ F driver_function(const char* name, F) {
     return reinterpret_cast<F>(found);
 }
 
-#define KERNEL_GRADER_DRIVER(name) kernel_grader::driver_function(#name, &name)
+#define KERNEL_GRADER_DRIVER(name) kernel_grader::driver_function<decltype(&name)>(#name)
 
 inline void check_driver(CUresult result, const char* what) {
     if (result != CUDA_SUCCESS) {

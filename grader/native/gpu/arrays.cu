@@ -33,7 +33,7 @@ struct Variation {
 };
 
 // A well-mixed 32-bit number (the finalizer of MurmurHash3); grader/variation.py has the same.
-static unsigned int mix(unsigned int x) {
+static __device__ unsigned int mix(unsigned int x) {
     x ^= x >> 16;
     x *= 0x85ebca6bu;
     x ^= x >> 13;
@@ -42,7 +42,7 @@ static unsigned int mix(unsigned int x) {
     return x;
 }
 
-static float factor_of(const Variation& v, INDEX i) {
+static __device__ float factor_of(const Variation& v, INDEX i) {
     float product = 1.0f;
     for (int f = 0; f < v.factors; f++) {
         const unsigned int at =
@@ -56,7 +56,7 @@ static float factor_of(const Variation& v, INDEX i) {
     return product;
 }
 
-static INDEX base_of(const Variation& v, INDEX i) {
+static __device__ INDEX base_of(const Variation& v, INDEX i) {
     const INDEX inner = static_cast<INDEX>(v.inner);
     const INDEX rows = static_cast<INDEX>(v.rows);
     const INDEX rest = i / inner;
