@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from grader.assignment import Assignment, Dims, Factor
 from grader.manifest import Part
 
-BASE_ELEMENTS = 1 << 20  # of the arrays that the float64 reference works on
+BASE_ELEMENTS = 1 << 18  # of the arrays that the float64 reference works on
 MAX_FACTORS = 4  # that touch one array; arrays.cu has room for as many
 
 
