@@ -43,6 +43,11 @@ part_option = click.option(
 )
 
 
+timed_option = click.option(
+    "--no-speed", "timed", flag_value=False, default=True, help="Leave the timing out."
+)
+
+
 def _terminated(*_: object) -> None:
     click.echo("grader: terminated, nothing was written", err=True)
     sys.exit(128 + signal.SIGTERM)
@@ -89,6 +94,7 @@ def main() -> None:
 @assignment_option
 @backend_option
 @part_option
+@timed_option
 @json_option
 @seed_option
 @seed_file_option
@@ -98,6 +104,7 @@ def grade(
     assignment: str | None,
     backend: str,
     parts: tuple[str, ...],
+    timed: bool,
     json_path: Path | None,
     seed: str | None,
     seed_file: Path | None,
@@ -120,6 +127,7 @@ def grade(
             backend=backend,
             master=master,
             parts=parts,
+            timed=timed,
             progress=progress,
         )
     if json_path is not None:
@@ -134,6 +142,7 @@ def grade(
 @assignment_option
 @backend_option
 @part_option
+@timed_option
 @json_option
 @sentences
 def check(
@@ -141,6 +150,7 @@ def check(
     assignment: str | None,
     backend: str,
     parts: tuple[str, ...],
+    timed: bool,
     json_path: Path | None,
 ) -> None:
     """Check your own work in the folder SUBMISSION (default: here).
@@ -155,7 +165,12 @@ def check(
         check_writable(json_path)
     with terminal.progress() as progress:
         score = run(
-            submission, assignment=assignment, backend=backend, parts=parts, progress=progress
+            submission,
+            assignment=assignment,
+            backend=backend,
+            parts=parts,
+            timed=timed,
+            progress=progress,
         )
     if json_path is not None:
         write(score, json_path)

@@ -9,10 +9,11 @@ sentence what is missing.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import functools
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,15 @@ class Gpu:
 
     def describe(self) -> str:
         return f"{self.name} ({self.arch}, driver {self.driver})"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Only one grader at a time measures on a GPU, or fills its memory; the others wait."""
+        folder = places.cache()
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"gpu-{self.uuid}.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     # Memory -------------------------------------------------------------------------------------
 

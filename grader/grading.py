@@ -51,6 +51,7 @@ def grade(
     backend: str = "auto",
     master: bytes = PUBLIC_MASTER,
     parts: Sequence[str] = (),
+    timed: bool = True,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Score:
     """Grade the submission in a folder.
@@ -58,6 +59,7 @@ def grade(
     assignment: its name or folder; found by the submission's files when left out.
     master: the secret that all cases follow from; the public one is what students use.
     parts: ids of the parts to grade; all when empty.
+    timed: False leaves speed out (it is not run, and earns nothing).
 
     Whatever is wrong with the submission is in the Score, a machine that cannot grade gives
     status "infrastructure_error". Raises UsageError when the call itself is wrong, and
@@ -80,7 +82,7 @@ def grade(
         read = submission.read(folder, used)
         handed_in = SubmissionInfo(read.id, read.sha256, [file.name for file in read.files])
         progress("Compiling")
-        job = _Job(read, used, target, master, progress, findings, notes)
+        job = _Job(read, used, target, master, progress, findings, notes, timed)
         results = job.run(wanted)
         if any(test.passed is False for part in results for test in part.tests):
             message = _unfinished(read)
@@ -197,6 +199,7 @@ class _Job:
     progress: Callable[[str], None]
     findings: list[Finding]
     notes: list[str]
+    timed: bool
 
     def run(self, wanted: list[Part]) -> list[PartResult]:
         box = sandbox.choose()
@@ -268,6 +271,8 @@ class _Job:
         self, part: Part, test_id: str, session: Session, checker: Checker
     ) -> tuple[TestResult, Timing | None]:
         gpu = self.target.gpu
+        if not self.timed:
+            return checker.not_run(test_id, "not scored: speed was left out on request"), None
         if gpu is None or "cuda" not in self.used.test(test_id).marks:
             return checker.not_run(test_id, SPEED_MESSAGE), None
         speed = SpeedTest(gpu, self.used, part, session.module, session, self.master, self.progress)

@@ -14,7 +14,7 @@ from grader.cases import Case, seed
 from grader.gpu import Gpu, OutOfMemory
 from grader.manifest import Part
 from grader.session import Fault, Session
-from grader.trial import Trial, Wrong, base_case
+from grader.trial import Base, Trial, Wrong, base_case
 
 RESERVE = 1 << 30  # bytes of the GPU's memory that stay free, for the submission's own workspace
 
@@ -34,12 +34,9 @@ def try_large(
 
     Raises OutOfMemory when this GPU is too small for the case.
     """
-    needed = _bytes(assignment, part, case) + RESERVE
-    if needed > gpu.free_bytes():
-        raise OutOfMemory(f"{needed / 1e9:.0f} GB of GPU memory are needed")
     bound = assignment.test(test_id).bound
     base = base_case(assignment, part, case.dims, case.family, bound, case.seed)
-    with Trial(gpu, assignment, part, case.dims, base, sets=1) as trial:
+    with gpu.alone(), _fitting(gpu, assignment, part, case, base) as trial:
         session.map(trial.pools)
         trial.prepare(case.rng(1))
         answer = session.batch(part.launcher, [trial.arguments(0)])
@@ -47,6 +44,13 @@ def try_large(
         if isinstance(answer, Fault):
             return answer
         return trial.judge()
+
+
+def _fitting(gpu: Gpu, assignment: Assignment, part: Part, case: Case, base: Base) -> Trial:
+    needed = _bytes(assignment, part, case) + RESERVE
+    if needed > gpu.free_bytes():
+        raise OutOfMemory(f"{needed / 1e9:.0f} GB of GPU memory are needed")
+    return Trial(gpu, assignment, part, case.dims, base, sets=1)
 
 
 def _bytes(assignment: Assignment, part: Part, case: Case) -> int:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from grader import places, timing
+from grader import timing
 from grader.assignment import Assignment
 from grader.build import Module
 from grader.cases import seed
+from grader.checks import RATIONALES
 from grader.gpu import Gpu, OutOfMemory
 from grader.manifest import Part, Slope
 from grader.score import Finding, KernelUse, TestResult, Timing, TimingCase
@@ -37,6 +36,7 @@ class SpeedTest:
     session: Session
     master: bytes
     progress: Progress
+    findings: list[Finding]
 
     def run(self, test_id: str) -> tuple[TestResult, Timing | None]:
         """Measure all shapes; a second time when that decides between marks."""
@@ -45,7 +45,7 @@ class SpeedTest:
         reason = self.gpu.why_not_shared()
         if reason:
             return self._result(test_id, None, 0.0, f"not measured: {reason}"), None
-        with _alone_on(self.gpu):
+        with self.gpu.alone():
             measured = self._measure(test_id, [None] * len(test.shapes))
             found = _estimate(measured)
             if found is not None and timing.straddles(found, slope):
@@ -53,6 +53,7 @@ class SpeedTest:
                 found = _estimate(measured)
         for shape in measured:
             if shape.wrong is not None:
+                self._note(shape.wrong)
                 return self._result(test_id, False, 0.0, _failure(shape)), None
         if found is None:
             return self._result(test_id, None, 0.0, "not measured: the GPU is too small"), None
@@ -128,6 +129,14 @@ class SpeedTest:
             return self._result(test_id, None, 0.0, message), record
         return self._result(test_id, earned > 0, earned, summary), record
 
+    def _note(self, wrong: Wrong | Fault) -> None:
+        """A wrong number is no finding: the message says all."""
+        if wrong.kind != "wrong_result":
+            rationale = RATIONALES.get(wrong.kind, "")
+            self.findings.append(
+                Finding("error", wrong.kind, self.part.id, None, None, wrong.sentence, rationale, 1)
+            )
+
     def _result(self, test_id: str, passed: bool | None, score: float, message: str) -> TestResult:
         return TestResult(
             id=test_id,
@@ -138,14 +147,6 @@ class SpeedTest:
             cases=[],
             message=message,
         )
-
-
-def finding(part: str, shape: Measured) -> Finding | None:
-    """What went wrong while a shape was timed, when it is more than a wrong number."""
-    wrong = shape.wrong
-    if wrong is None or wrong.kind == "wrong_result":
-        return None
-    return Finding("error", wrong.kind, part, None, None, wrong.sentence, "", 1)
 
 
 def _estimate(measured: Sequence[Measured]) -> Estimate | None:
@@ -201,13 +202,3 @@ def _kernels(measured: Sequence[Measured], module: Module, gpu: Gpu) -> list[Ker
                 ),
             )
     return list(found.values())
-
-
-@contextmanager
-def _alone_on(gpu: Gpu) -> Iterator[None]:
-    """Only one grader at a time measures on a GPU; the others wait for their turn."""
-    folder = places.cache()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"gpu-{gpu.uuid}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -8,7 +8,7 @@ from typing import Literal
 
 from grader import gpu
 from grader import toolkit as cuda_toolkit
-from grader.errors import InfrastructureError, UsageError, did_you_mean
+from grader.errors import InfrastructureError, UsageError
 from grader.gpu import Gpu
 
 BACKENDS = ("auto", "cpu", "cuda")
@@ -32,10 +32,7 @@ def choose(backend: str) -> Target:
     Raises UsageError for an unknown name and InfrastructureError when "cuda" cannot be had.
     """
     if backend not in BACKENDS:
-        raise UsageError(
-            f"unknown backend {backend!r}{did_you_mean(backend, BACKENDS)}; "
-            f"known are {', '.join(BACKENDS)}"
-        )
+        raise UsageError(f"unknown backend {backend!r}: known are {', '.join(BACKENDS)}")
     if backend == "cpu":
         return Target("cpu", EMULATOR)
     try:

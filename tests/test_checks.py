@@ -15,10 +15,11 @@ import pytest
 from numpy.typing import NDArray
 
 from grader import checks
+from grader.arena import POISON, Buffer
 from grader.assignment import Assignment
 from grader.cases import Case, parse_token
 from grader.checks import Checker
-from grader.session import POISON, Buffer, Call, Fault, Returned, Session
+from grader.session import Call, Fault, Returned, Session
 
 F = NDArray[np.float32]
 MASTER = b"a master"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from grader.arena import POISON
 from grader.assignment import Expected
 from grader.compare import UNIT_ROUNDOFF, allowance, compare, used
-from grader.arena import POISON
 
 F = NDArray[np.float32]
 UNWRITTEN = np.uint32(POISON).view(np.float32)

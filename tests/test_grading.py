@@ -252,7 +252,7 @@ def test_a_starter_is_told_that_it_is_not_finished(
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"backend": "cuda"}, UsageError, "unknown backend 'cuda': known are auto, cpu"),
+        ({"backend": "cudo"}, UsageError, "unknown backend 'cudo': known are auto, cpu, cuda"),
         ({"parts": ["saxpi"]}, UsageError, r"no part 'saxpi' \(did you mean 'saxpy'"),
     ],
 )

@@ -14,11 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from grader import sandbox, session, worker
+from grader.arena import POISON, Buffer
 from grader.assignment import Assignment
 from grader.build import Module
 from grader.errors import InfrastructureError
 from grader.sandbox import Sandbox
-from grader.session import GUARD_BYTES, POISON, Buffer, Call, Fault, Returned, Session
+from grader.session import Call, Fault, Returned, Session
 
 F = NDArray[np.float32]
 
@@ -60,38 +61,6 @@ def test_the_words_of_a_worker_are_made_printable(raw: bytes, text: str) -> None
     assert session._text(raw) == text
 
 
-def buffer(name: str, size: int, data: F | None = None, room: int | None = None) -> Buffer:
-    return Buffer(name, (size,), data, room or size)
-
-
-def test_slots_do_not_overlap_and_are_aligned() -> None:
-    arguments: list[Buffer | int] = [buffer("a", 3), 7, buffer("b", 100), buffer("c", 1), 8]
-    offsets, total = session._offsets(Call("launch", arguments))
-    ends = [
-        offset + (2 * GUARD_BYTES + 4 * a.size if isinstance(a, Buffer) else 0)
-        for offset, a in zip(offsets, arguments, strict=True)
-    ]
-    assert all(end <= start for end, start in zip(ends, offsets[1:], strict=False))
-    assert ends[-1] <= total
-    assert all(offset % 256 == 0 for offset in offsets)
-
-
-def test_an_arena_keeps_its_content_as_it_grows_and_cannot_shrink() -> None:
-    arena = session._Arena()
-    try:
-        arena.grow(100)
-        arena.words(0, 8)[:] = [1, 2]
-        arena.grow(5 << 20)
-        assert arena.size >= 5 << 20
-        assert list(arena.words(0, 8)) == [1, 2]
-        arena.grow(10)
-        assert arena.size >= 5 << 20
-        with pytest.raises(PermissionError):
-            os.ftruncate(arena.fd, 0)
-    finally:
-        arena.close()
-
-
 def test_a_file_that_is_no_module_is_a_fault(tmp_path: Path, box: Sandbox) -> None:
     path = tmp_path / "submission.so"
     path.write_bytes(b"not an ELF file")
@@ -130,6 +99,10 @@ def opened(built: Callable[[str | Path], Module], box: Sandbox) -> Iterator[Open
     yield make
     for made in sessions:
         made.__exit__()
+
+
+def buffer(name: str, size: int, data: F | None = None, room: int | None = None) -> Buffer:
+    return Buffer(name, (size,), data, room or size)
 
 
 def saxpy_call(n: int, room: int | None = None, seed: int = 0, schedule: int = 0) -> Call:
@@ -400,7 +373,7 @@ def test_tampering_with_the_control_channel_is_a_fault(
 
 def test_a_forged_reply_earns_nothing(opened: Open, saxpy_folder: Callable[..., Path]) -> None:
     """Saying RETURNED at once does not help: the outputs decide."""
-    forged = worker.REPLY.pack(worker.RETURNED, 0, b"", b"")
+    forged = worker.REPLY.pack(worker.RETURNED, 0, b"", b"", 0.0, 0.0)
     text = f"static unsigned char reply[{len(forged)}] = {{{worker.RETURNED}}};\n"
     parts = on_every_descriptor("(void)!send(fd, reply, sizeof reply, 0);")
     parts["body"] += "\n    for (;;) { sleep(1); }"

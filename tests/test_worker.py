@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -12,9 +14,10 @@ from typing import Any, cast
 import pytest
 
 from grader import worker
-from grader.worker import Buffers, obey
+from grader.worker import Buffers, Worker
 
 GUARD = 8
+UNMAPPABLE = 13  # a size that the stand-in refuses to map
 
 
 class Device:
@@ -26,6 +29,10 @@ class Device:
         self.names: dict[int, str] = {}
         self.asked: list[tuple[int, int]] = []
         self.error: tuple[int, str, str] = (0, "", "")
+        self.produced = 0
+        self.mapped: list[tuple[int, int, bool]] = []
+        self.unmapped: list[tuple[int, int]] = []
+        self.batches: list[tuple[list[tuple[int, ...]], bool]] = []
         self._next = 1000
         if launcher:
             self.launch = launcher
@@ -53,8 +60,29 @@ class Device:
     def synchronize(self) -> tuple[int, str, str]:
         return self.error
 
+    def produce(self) -> None:
+        self.produced += 1
+
     def note(self) -> str:
         return "lane 3 reads nothing"
+
+    # only a GPU has these
+
+    def map_shared(self, fd: int, size: int, writable: bool) -> int:
+        if size == UNMAPPABLE:
+            raise RuntimeError("mapping failed")
+        self.mapped.append((os.fstat(fd).st_ino, size, writable))
+        return 1_000_000 * len(self.mapped)
+
+    def unmap_shared(self, address: int, size: int) -> None:
+        self.unmapped.append((address, size))
+
+    def launch_batch(self, calls: list[tuple[int, ...]], dry: bool) -> tuple[float, float]:
+        self.batches.append((calls, dry))
+        return 1.5, 2.5
+
+    def launches(self) -> str:
+        return "ker\t32"
 
     @property
     def module(self) -> ModuleType:
@@ -69,8 +97,17 @@ def record(*arguments: tuple[Any, ...], launcher: str = "launch") -> bytes:
         else worker.ARGUMENT.pack(worker.BUFFER, 0, *argument[1:], GUARD, argument[0].encode())
         for argument in arguments
     ]
-    head = worker.COMMAND.pack(5, 77, 0, launcher.encode(), len(packed))
+    head = worker.COMMAND.pack(worker.CALL, 5, 77, 0, launcher.encode(), len(packed))
     return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
+
+
+def obey(device: Device, shared: memoryview, command: bytes) -> tuple[Any, ...]:
+    """What a worker answers to a command, without the times."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        made = Worker(device.module, theirs, -1)
+        made.arena = shared
+        return made.obey(command)[:4]
 
 
 def arena(size: int = 200) -> memoryview:
@@ -104,8 +141,7 @@ def test_numbers_and_addresses_are_passed_in_order() -> None:
     seen: list[tuple[int, ...]] = []
     device = Device(lambda *values: seen.append(values))
     answer = obey(
-        device.module,
-        Buffers(device.module),
+        device,
         arena(),
         record(("a", 0, 8, 8), (-3,), ("b", 32, 4, 40)),
     )
@@ -115,6 +151,7 @@ def test_numbers_and_addresses_are_passed_in_order() -> None:
     assert [first - GUARD, second - GUARD] == list(device.memory)
     assert list(device.names.values()) == ["a", "b"]
     assert device.asked == [(5, 77)]
+    assert device.produced == 1
 
 
 def test_the_guards_travel_with_the_data_both_ways() -> None:
@@ -125,7 +162,7 @@ def test_the_guards_travel_with_the_data_both_ways() -> None:
 
     device = Device(launcher)
     shared = arena()
-    obey(device.module, Buffers(device.module), shared, record(("a", 16, 8, 100)))
+    obey(device, shared, record(("a", 16, 8, 100)))
     assert bytes(shared[16:40]) == bytes([*range(16, 23), 255, 255, *range(25, 40)])
     assert bytes(shared[:16]) == bytes(range(16))
     assert bytes(shared[40:]) == bytes(range(40, 200))
@@ -133,7 +170,7 @@ def test_the_guards_travel_with_the_data_both_ways() -> None:
 
 def test_a_launcher_that_is_not_there() -> None:
     device = Device()
-    assert obey(device.module, Buffers(device.module), arena(), record())[0] == worker.MISSING
+    assert obey(device, arena(), record())[0] == worker.MISSING
     assert device.asked == []
 
 
@@ -142,7 +179,7 @@ def test_an_exception_is_reported() -> None:
         raise RuntimeError("no")
 
     device = Device(launcher)
-    answer = obey(device.module, Buffers(device.module), arena(), record())
+    answer = obey(device, arena(), record())
     assert answer == (worker.EXCEPTION, 0, "exception", "no")
 
 
@@ -152,7 +189,7 @@ def test_an_exception_of_the_emulator_is_the_fault_that_it_found() -> None:
 
     device = Device(launcher)
     device.error = (702, "endless_loop", "x.cu:3: this loop does not end")
-    answer = obey(device.module, Buffers(device.module), arena(), record())
+    answer = obey(device, arena(), record())
     assert answer == (worker.CUDA_ERROR, *device.error)
 
 
@@ -164,9 +201,90 @@ def test_a_cuda_error_is_reported_and_nothing_is_copied_back() -> None:
     device = Device(launcher)
     device.error = (700, "illegal_address", "x.cu:3: beyond")
     shared = arena()
-    answer = obey(device.module, Buffers(device.module), shared, record(("a", 0, 8, 8)))
+    answer = obey(device, shared, record(("a", 0, 8, 8)))
     assert answer == (worker.CUDA_ERROR, 700, "illegal_address", "x.cu:3: beyond")
     assert bytes(shared) == bytes(range(200))
+
+
+# Pools and batches -------------------------------------------------------------------------------
+
+
+def pooled(*pools: tuple[int, bool]) -> bytes:
+    """The command that gives pools of (size, writable)."""
+    packed = [worker.ARGUMENT.pack(worker.POOL, can, 0, size, 0, 0, b"") for size, can in pools]
+    head = worker.COMMAND.pack(worker.MAP, 0, 0, 0, b"", len(pools))
+    return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
+
+
+def placed(*arguments: tuple[int, int] | int) -> bytes:
+    """One call of a batch: (pool, offset) or a number."""
+    packed = [
+        worker.ARGUMENT.pack(worker.NUMBER, argument, 0, 0, 0, 0, b"")
+        if isinstance(argument, int)
+        else worker.ARGUMENT.pack(worker.POOL, *argument, 0, 0, 0, b"")
+        for argument in arguments
+    ]
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"launch", len(packed))
+    return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
+
+
+def batch(count: int, dry: bool = False, launcher: bytes = b"launch") -> bytes:
+    head = worker.COMMAND.pack(worker.BATCH, dry, 0, 0, launcher, count)
+    return head.ljust(worker.COMMAND_BYTES, b"\0")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[list[int]]:
+    made = [os.open(tmp_path / str(n), os.O_CREAT | os.O_RDWR) for n in range(2)]
+    yield made
+    for fd in made:
+        os.close(fd)
+
+
+def test_pools_are_mapped_and_batches_run_in_them(files: list[int]) -> None:
+    device = Device(lambda *_: None)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        made = Worker(device.module, theirs, -1)
+        socket.send_fds(ours, [b"p"], files)
+        answer = made.obey(pooled((64, False), (32, True)))
+        assert answer == (worker.RETURNED, 0, "", "", 0.0, 0.0)
+        assert device.mapped == [
+            (os.fstat(files[0]).st_ino, 64, False),
+            (os.fstat(files[1]).st_ino, 32, True),
+        ]
+        ours.sendall(placed((1, 8), (0, 16), -7) + placed((1, 24), (0, 0), 5))
+        answer = made.obey(batch(2, dry=True))
+        assert answer == (worker.RETURNED, 0, "", "ker\t32", 1.5, 2.5)
+        wanted = [(2_000_008, 1_000_016, -7), (2_000_024, 1_000_000, 5)]
+        assert device.batches == [(wanted, True)]
+        # new pools take the place of the old ones; none at all just gives them up
+        socket.send_fds(ours, [b"p"], [])
+        made.obey(pooled())
+        assert device.unmapped == [(1_000_000, 64), (2_000_000, 32)]
+        assert made.pools == []
+
+
+def test_memory_that_cannot_be_mapped_is_said(files: list[int]) -> None:
+    device = Device()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        socket.send_fds(ours, [b"p"], files[:1])
+        answer = Worker(device.module, theirs, -1).obey(pooled((UNMAPPABLE, True)))
+    assert answer[:4] == (worker.NOT_LOADED, 0, "map", "mapping failed")
+
+
+def test_a_batch_that_fails_reports_the_error_and_no_times() -> None:
+    device = Device(lambda *_: None)
+    device.error = (700, "illegal_address", "x.cu:3: beyond")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(placed(1))
+        answer = Worker(device.module, theirs, -1).obey(batch(1))
+        assert answer == (worker.CUDA_ERROR, 700, "illegal_address", "x.cu:3: beyond", 0.0, 0.0)
+        ours.sendall(placed(1))
+        answer = Worker(device.module, theirs, -1).obey(batch(1, launcher=b"another"))
+        assert answer[0] == worker.MISSING
 
 
 # The file itself ---------------------------------------------------------------------------------
@@ -191,7 +309,7 @@ def test_the_worker_needs_the_standard_library_only() -> None:
 def test_records_have_one_size() -> None:
     most = record(*[(1,)] * worker.MAX_ARGUMENTS)
     assert len(most) == len(record()) == worker.COMMAND_BYTES
-    assert worker.REPLY.size == 40 + worker.TEXT_BYTES
+    assert worker.REPLY.size == 40 + worker.TEXT_BYTES + 16
 
 
 def test_limits_hold_in_the_process(tmp_path: Path) -> None:
@@ -203,14 +321,14 @@ def test_limits_hold_in_the_process(tmp_path: Path) -> None:
         f"spec = importlib.util.spec_from_file_location('worker', {worker.__file__!r})\n"
         "module = importlib.util.module_from_spec(spec)\n"
         "spec.loader.exec_module(module)\n"
-        "module.limit(7)\n"
+        "module.limit(7, 1 << 33)\n"
         "for what in ('CORE', 'DATA', 'FSIZE', 'NPROC'):\n"
         "    print(resource.getrlimit(getattr(resource, 'RLIMIT_' + what)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
     )
-    wanted = [0, worker.DATA_BYTES, worker.LOG_BYTES, 7]
+    wanted = [0, 1 << 33, worker.LOG_BYTES, 7]
     assert done.stdout.split("\n")[:4] == [str((value, value)) for value in wanted]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != worker.LOG_BYTES
 
