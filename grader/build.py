@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import diagnostics, places, recipe, sandbox, toolkit, tools, usage
+from grader import diagnostics, nvcc_log, places, recipe, sandbox, toolkit, tools, usage
 from grader.assignment import Assignment
 from grader.errors import BuildFailed, InfrastructureError
 from grader.native_parts import Native, native
@@ -246,7 +246,7 @@ def _refuse_two_definitions(
 
 
 class _Unexplained(BuildFailed):
-    """The build ended badly, and its log names no error in the student's files."""
+    """The build ended badly, and nothing in the student's own files says why."""
 
 
 class _AcrossFiles(BuildFailed):
@@ -254,18 +254,23 @@ class _AcrossFiles(BuildFailed):
 
 
 def _failure(log: str, submission: Submission, how: Recipe, work: Path) -> BuildFailed:
-    """What a failed build means, from its log. Raises InfrastructureError for a full disk."""
-    hidden = [f"{places.EMULATOR}/include/"]
-    hidden += [
-        f"{work}/{name}" for name in ("build/cpp/", "build/", "submission/", "contract/", "")
-    ]
-    text = diagnostics.without(log, hidden)
-    across = re.search(r"Unresolved extern (function|variable)|error #20044-D", text)
+    """What a failed build means, from its log. Raises InfrastructureError for a full disk or an
+    nvcc that does not fit this machine."""
+    ours = [f"{work}/{name}" for name in ("build/cpp/", "build/", "submission/", "contract/", "")]
+    text = diagnostics.without(log, [*how.headers, *ours])
+    across = nvcc_log.ACROSS_FILES.search(text)
     if across and len(compiled_files(submission)) > 1 and how.across_files() != how:
         return _AcrossFiles("device code uses that of another file", text)
+    fault = nvcc_log.machine_fault(text)
+    if fault:
+        raise InfrastructureError(f"nvcc does not work here: {fault} (run `grader doctor`)")
+    if how.wrapped:
+        text = nvcc_log.translate(text, submission, work / "build")
     found = diagnostics.explain(text, submission)
     if found is not None:
-        return BuildFailed(*found)
+        place = re.match(r"(.*?):\d+: ", found[0])
+        foreign = place and place[1] not in {file.name for file in submission.files}
+        return _Unexplained(*found) if foreign else BuildFailed(*found)
     if "No space left on device" in text:
         raise InfrastructureError(f"no space left to build in {places.cache()}")
     if re.search(r"virtual memory exhausted|out of memory|Killed|Cannot allocate", text):

@@ -18,11 +18,15 @@ QUOTED_WIDTH = 200
 ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)"
 )
+NOWHERE = re.compile(r"^(?P<where>device code|end of the file): error: (?P<text>.*)")
 UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.*?)'$")
 BEFORE_AN_ERROR = re.compile(r"^(In file|\s+from|.*: In |.*: At |\S+: +(recursively )?required )")
 # The build's own words. The body of a kernel is translated into a lambda function.
 CHATTER = re.compile(
     r"^(\[\d+/\d+\]|-- |ninja: |FAILED: |CMake Error|Call Stack|/\S*/(g\+\+|c\+\+) "
+    r"|cd \S+ && |ptxas info|    \d+ bytes stack frame|ptxas fatal|nvlink fatal|Remark: The warn"
+    r"|\d+ errors? detected in the compilation|In file included from \.\d+\.cu:"
+    r"|\s+from \.\d+\.cu:"
     r"|.*: In lambda function:$|compilation terminated\.|  the front end refused"
     r"|In file included from (<command-line>|cuda_runtime\.h)|\s+from <command-line>"
     r"|.*note: \(if you use .-fpermissive)"
@@ -51,6 +55,9 @@ def explain(log: str, submission: Submission) -> tuple[str, str] | None:
         sentence = f"{first['file']}:{first['line']}: {first['text']}"
         return sentence, first_lines("\n".join(_with_quotes(lines[start:], submission)))
     for line in lines:
+        nowhere = NOWHERE.match(line)
+        if nowhere:
+            return f"{nowhere['where']}: {nowhere['text']}", line
         undefined = UNDEFINED.search(line)
         if undefined:
             name = undefined["name"]

@@ -24,6 +24,7 @@ ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 class Recipe:
     """project: the folder of its CMakeLists.txt. options: what that file wants to know, beside the
     submission. readable: files and folders that the compilers need, beside the system's own.
+    headers: how paths of the library's own headers begin, which nobody wants to read.
     seconds, memory (bytes): the most that a compiler may take. leaves_module: False when code is
     only compiled to see whether it can be. wrapped: each .cu file is compiled by way of a file of
     ours that includes it, because the compiler would not take every file name.
@@ -32,6 +33,7 @@ class Recipe:
     project: Path
     options: tuple[str, ...]
     readable: tuple[Path, ...]
+    headers: tuple[str, ...]
     seconds: int
     memory: int
     leaves_module: bool = True
@@ -70,6 +72,7 @@ def cpu(parts: Native) -> Recipe:
             f"-DPYTHON={python}",
         ),
         readable=(places.EMULATOR, parts.binding, parts.runtime, *python_folders),
+        headers=(f"{places.EMULATOR}/include/",),
         seconds=60,
         memory=3 << 30,
     )
@@ -87,6 +90,7 @@ def cuda(kit: Toolkit, arch: str, parts: Native | None = None) -> Recipe:
         project=places.NATIVE / "submission" / "cuda",
         options=(f"-DNVCC={kit.nvcc}", f"-DCXX={tools.compiler()}", f"-DARCH={arch}", *linked),
         readable=(*kit.folders, *((parts.binding, parts.runtime) if parts else ())),
+        headers=(f"{kit.include}/cccl/", f"{kit.include}/"),
         # templates of CUB and of cooperative groups, compiled for the device and for the host
         seconds=180,
         memory=4 << 30,
