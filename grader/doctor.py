@@ -6,6 +6,7 @@ installed, as the first step of `make`.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -13,7 +14,11 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+
+NOT_ON_CPU = "(not needed on a CPU)"
+CUDA_EXTRA = "pip install 'kernel-grader[cuda]'"
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,65 @@ def examine() -> Iterator[Diagnosis]:
         str(cache),
         "" if writable else "set KERNEL_GRADER_CACHE to a folder that can be written",
     )
-    nvcc = shutil.which("nvcc")
-    yield Diagnosis("nvcc", True if nvcc else None, nvcc or "not there (not needed on a CPU)")
+    yield from gpu()
+
+
+def gpu() -> Iterator[Diagnosis]:
+    """What grading on a GPU needs, and checking with nvcc on a CPU; never an error to lack it."""
+    from grader import toolkit
+    from grader.errors import InfrastructureError
+
+    yield _card()
+    kit = None
+    try:
+        kit = toolkit.find()
+        yield Diagnosis("nvcc", True, f"{kit.version[0]}.{kit.version[1]}, {kit.nvcc}")
+    except InfrastructureError as error:
+        says, _, fix = str(error).partition(" Fix: ")
+        yield Diagnosis("nvcc", None, f"{says} {NOT_ON_CPU}", fix or CUDA_EXTRA)
+    yield _bindings()
+    yield _nvrtc()
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None and kit is not None:
+        sanitizer = shutil.which("compute-sanitizer", path=str(kit.root / "bin"))
+    yield Diagnosis(
+        "compute-sanitizer",
+        True if sanitizer else None,
+        sanitizer or f"not there {NOT_ON_CPU}",
+        "" if sanitizer else "install NVIDIA's CUDA toolkit: it comes with it",
+    )
+
+
+def _card() -> Diagnosis:
+    """The GPU and its driver, in the words of the backend that would use them."""
+    from grader.errors import GraderError
+
+    try:
+        describe = importlib.import_module("grader.gpu").describe
+        return Diagnosis("GPU", True, str(describe()))
+    except GraderError as error:
+        says, _, fix = str(error).partition(" Fix: ")
+        return Diagnosis("GPU", None, f"{says} {NOT_ON_CPU}", fix)
+    except (ImportError, AttributeError) as error:  # cuda-bindings are missing, or too old
+        return Diagnosis("GPU", None, f"cannot be asked: {error} {NOT_ON_CPU}", CUDA_EXTRA)
+
+
+def _bindings() -> Diagnosis:
+    try:
+        return Diagnosis("cuda-bindings", True, metadata.version("cuda-bindings"))
+    except metadata.PackageNotFoundError:
+        return Diagnosis("cuda-bindings", None, f"not there {NOT_ON_CPU}", CUDA_EXTRA)
+
+
+def _nvrtc() -> Diagnosis:
+    """The compiler of the grader's own kernels, if its library can be loaded."""
+    try:
+        nvrtc = importlib.import_module("cuda.bindings.nvrtc")
+        _, major, minor = nvrtc.nvrtcVersion()
+        return Diagnosis("NVRTC", True, f"{major}.{minor}")
+    except (ImportError, RuntimeError) as error:  # cuda-bindings raise when they find no library
+        says = "not there" if isinstance(error, ImportError) else f"not there: {error}"
+        return Diagnosis("NVRTC", None, f"{says} {NOT_ON_CPU}", CUDA_EXTRA)
 
 
 def _tools() -> tuple[str | None, str | None]:
