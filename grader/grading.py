@@ -275,7 +275,7 @@ class _Job:
             return checker.not_run(test_id, "not scored: speed was left out on request"), None
         if gpu is None or "cuda" not in self.used.test(test_id).marks:
             return checker.not_run(test_id, SPEED_MESSAGE), None
-        speed = SpeedTest(gpu, self.used, part, session.module, session, self.master, self.progress)
+        speed = SpeedTest(gpu, self.used, part, session, self.master, self.progress, self.findings)
         return speed.run(test_id)
 
 

@@ -32,7 +32,6 @@ class SpeedTest:
     gpu: Gpu
     assignment: Assignment
     part: Part
-    module: Module
     session: Session
     master: bytes
     progress: Progress
@@ -122,7 +121,7 @@ class SpeedTest:
             full=slope.full,
             verdict="withheld" if doubts else "ambiguous" if straddles else "scored",
             cases=[_case(shape) for shape in measured],
-            kernels=_kernels(measured, self.module, self.gpu),
+            kernels=_kernels(measured, self.session.module, self.gpu),
         )
         if doubts:
             message = f"withheld until somebody has looked at it: {doubts[0]}; {summary}"
