@@ -80,8 +80,8 @@ class Ceiling:
         kernel = self._kernel(unroll, hint)
         blocks = -(-self.mix.vectors // (THREADS * unroll))
         count = len(self._arguments)
-        pause = ctypes.c_ulonglong(int(1e9 * LAUNCH_SECONDS * (count + 4)))
-        self.gpu.launch(self.gpu.kernel("arrays.cu", "wait", INDEX="unsigned"), 1, 1, [pause])
+        nanoseconds = ctypes.c_ulonglong(int(1e9 * LAUNCH_SECONDS * (count + 4)))
+        self.gpu.launch(self.gpu.kernel("pause.cu", "pause"), 1, 1, [nanoseconds])
         begin = self.gpu.mark()
         for arguments in self._arguments:
             self.gpu.launch(kernel, blocks, THREADS, arguments)

@@ -28,6 +28,7 @@ def show(score: Score, arguments: str) -> str:
         if score.message:
             lines += ["", *_wrap(score.message)]
         lines += _paragraphs(score, arguments)
+        lines += _speed(score)
     if score.score is not None:
         lines += [
             "",
@@ -36,9 +37,13 @@ def show(score: Score, arguments: str) -> str:
         note = _unscored(score)
         if note:
             lines += [note]
+    if score.needs_review:
+        lines += [click.style(REVIEW, fg="yellow")]
+    lines += [f"Note: {note}" for note in score.environment.notes]
     return "\n".join(lines)
 
 
+REVIEW = "Marks are withheld: `grader review` accepts or denies them."
 HEADLINES = {
     "build_failed": "The submission does not build.",
     "rejected": "The submission cannot be graded.",
@@ -76,6 +81,31 @@ def _paragraphs(score: Score, arguments: str) -> Iterator[str]:
             yield from _rationale(score, part, test)
             if test.failure is not None:
                 yield f"  run it alone: {test.failure.repro} {arguments}".rstrip()
+
+
+def _speed(score: Score) -> Iterator[str]:
+    """How fast each part is, shape by shape, and what its kernels take of the GPU."""
+    for part in score.parts:
+        timing = part.timing
+        if timing is None:
+            continue
+        yield ""
+        doubt = "" if timing.verdict == "scored" else f" ({timing.verdict})"
+        yield click.style(f"{part.title}: speed{doubt}", bold=True)
+        yield from _wrap(next(test.message for test in part.tests if test.id == timing.test))
+        for case in timing.cases:
+            sizes = " x ".join(map(str, case.dims.values()))
+            yield (
+                f"  {sizes:<16} {case.time_us:9.1f} us, memory ceiling {case.ceiling_us:9.1f} us"
+                f"  {case.fraction:.3f}"
+            )
+        for kernel in timing.kernels:
+            spilled = f", {kernel.spill_bytes} bytes spilled" if kernel.spill_bytes else ""
+            yield (
+                f"  {kernel.name}: {kernel.threads} threads a block, {kernel.registers} registers"
+                f"{spilled}, {kernel.shared_bytes} bytes of shared memory, "
+                f"occupancy {kernel.occupancy:.0%}"
+            )
 
 
 def _rationale(score: Score, part: PartResult, test: TestResult) -> Iterator[str]:

@@ -133,12 +133,3 @@ extern "C" __global__ void guards(const unsigned int* const* where, unsigned int
     __syncthreads();
     if (threadIdx.x == 0) damaged[blockIdx.x] = found == 0xffffffffu ? 0u : found;
 }
-
-// Keeps the stream busy, so that what is launched meanwhile starts without gaps.
-extern "C" __global__ void wait(unsigned long long nanoseconds) {
-    unsigned long long begin, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-    do {
-        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-    } while (now - begin < nanoseconds);
-}
