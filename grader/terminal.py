@@ -12,6 +12,7 @@ import click
 from grader.score import PartResult, Score, TestResult
 
 WIDTH = 100
+PARTLY = ("part", "yellow")
 MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("-", "yellow")}
 
 
@@ -57,6 +58,8 @@ def _table(score: Score) -> Iterator[str]:
         yield f"{part.title:<{width + 24}}{_points(part.score, part.max_score)}"
         for test in part.tests:
             mark, colour = MARKS[test.passed]
+            if test.passed and test.score < test.max_score:
+                mark, colour = PARTLY
             tried = len(test.cases)
             count = f"{tried} case{'s' if tried > 1 else ''}" if tried else ""
             name = f"  {test.id:<{width}}  {click.style(f'{mark:<4}', fg=colour)}  {count:<10}"
