@@ -19,10 +19,10 @@ from grader.submission import Submission
 from grader.usage import kernel_name
 
 FRONT_END = re.compile(
-    r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): "
-    r"(?:catastrophic )?(?P<kind>error|warning|note)(?: #[\d-]+D)?: (?P<text>.*)"
+    r"^(?P<file>\S.*?)\((?P<line>\d+)\): "
+    r"(?:catastrophic )?(?P<kind>error|warning|note)(?: #\d+(?:-D)?)?: (?P<text>.*)"
 )
-END = re.compile(r"^At end of source: error(?: #[\d-]+D)?: (?P<text>.*)")
+END = re.compile(r"^At end of source: error(?: #\d+(?:-D)?)?: (?P<text>.*)")
 CARET = re.compile(r"^ *\^ *$")
 INSTANTIATED = re.compile(r" at line (?P<line>\d+) of (?P<file>.*)$")
 INLINE_PTX = re.compile(
@@ -33,6 +33,7 @@ UNRESOLVED = re.compile(r"^ptxas fatal +: Unresolved extern (?:function|variable
 UNLINKED = re.compile(r"^nvlink error +: Undefined reference to '(?P<name>.*?)' in ")
 TWICE = re.compile(r"^nvlink error +: (?P<text>Multiple definition of '.*?') in ")
 ASSEMBLER = re.compile(r"^ptxas (?:error|fatal) +: (?P<text>.*)")
+NOWHERE = "device code: "
 ABORTED = "Ptx assembly aborted due to errors"
 # device code of one file that uses another's is no error once the files are linked
 ACROSS_FILES = re.compile(
@@ -70,17 +71,18 @@ def translate(log: str, submission: Submission, folder: Path) -> str:
             continue  # quotations show __global__ as __attribute__((global))
         elif match := INLINE_PTX.match(line):
             place = _place_in(folder / match["ptx"], int(match["line"]), submission)
-            said.append(f"{place}error: in inline PTX: {match['text']}")
+            said.append(f"{place or NOWHERE}error: in inline PTX: {match['text']}")
         elif match := KERNEL.match(line):
             name = kernel_name(match["kernel"])
             text = _in_decimals(match["text"])
-            said.append(f"{_place_of(name, submission)}error: the kernel {name} {text}")
+            place = _place_of(name, submission)
+            said.append(f"{place or NOWHERE}error: the kernel {name} {text}")
         elif match := (UNRESOLVED.match(line) or UNLINKED.match(line)):
             said.append(f"undefined reference to `{match['name']}'")
         elif match := TWICE.match(line):
-            said.append(f"device code: error: {match['text']}")
+            said.append(f"{NOWHERE}error: {match['text']}")
         elif (match := ASSEMBLER.match(line)) and match["text"] != ABORTED:
-            said.append(f"device code: error: {_in_decimals(match['text'])}")
+            said.append(f"{NOWHERE}error: {_in_decimals(match['text'])}")
         else:
             said.append(line)
     return "\n".join(said)

@@ -21,6 +21,7 @@ STACK = re.compile(
     r"^ +(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads$"
 )
 USED = re.compile(r"^ptxas info +: Used (\d+) registers(?:,|$)")
+EMPTY = re.compile(r"cub::.*\bEmptyKernel<.*>")  # CUB asks it questions, nobody runs it
 SHARED = re.compile(r"\b(\d+) bytes smem\b")
 
 
@@ -62,7 +63,8 @@ def parse(log: str) -> tuple[Usage, ...]:
             found[-1] = replace(
                 found[-1], registers=int(match[1]), shared=int(shared[1]) if shared else 0
             )
-    return tuple(sorted(found, key=lambda usage: usage.kernel))
+    kernels = [usage for usage in found if not EMPTY.fullmatch(usage.kernel)]
+    return tuple(sorted(kernels, key=lambda usage: usage.kernel))
 
 
 def kernel_name(signature: str) -> str:

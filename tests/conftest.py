@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from grader import build, sandbox, submission
+from grader import build, sandbox, submission, toolkit
 from grader.assignment import Assignment, load
 from grader.build import Module
+from grader.errors import InfrastructureError
 from grader.sandbox import Sandbox
+from grader.toolkit import Toolkit
 
 TESTS = Path(__file__).resolve().parent
 
@@ -87,29 +89,38 @@ def tensor(assignments: Path) -> Assignment:
 
 
 @pytest.fixture(scope="session")
-def native(cache: Path) -> Callable[[Assignment], None]:
+def native(cache: Path) -> Callable[..., None]:
     """Compiles the native parts of an assignment once, whichever test worker comes first."""
 
-    def compile_once(assignment: Assignment) -> None:
-        with (cache / f"{assignment.id}.lock").open("w") as lock:
+    def compile_once(assignment: Assignment, backend: str = "cpu") -> None:
+        with (cache / f"{assignment.id}-{backend}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            build.native(assignment)
+            build.native(assignment, backend)
 
     return compile_once
 
 
 @pytest.fixture(scope="session")
-def saxpy_native(saxpy: Assignment, native: Callable[[Assignment], None]) -> Assignment:
+def saxpy_native(saxpy: Assignment, native: Callable[..., None]) -> Assignment:
     """The saxpy assignment, ready for submissions."""
     native(saxpy)
     return saxpy
 
 
 @pytest.fixture(scope="session")
-def tensor_native(tensor: Assignment, native: Callable[[Assignment], None]) -> Assignment:
+def tensor_native(tensor: Assignment, native: Callable[..., None]) -> Assignment:
     """The tensor assignment, ready for submissions."""
     native(tensor)
     return tensor
+
+
+@pytest.fixture(scope="session")
+def nvidia() -> Toolkit:
+    """The CUDA toolkit of this machine; a test that asks for it is skipped where there is none."""
+    try:
+        return toolkit.find()
+    except InfrastructureError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
