@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from grader import doctor, sandbox
+from grader import doctor, sandbox, toolkit
 from grader.doctor import Diagnosis
+from grader.errors import InfrastructureError
+from grader.toolkit import Toolkit
 
 
 def by_name(found: list[Diagnosis]) -> dict[str, Diagnosis]:
@@ -109,3 +114,97 @@ def test_a_broken_assignment_is_shown(monkeypatch: pytest.MonkeyPatch, assignmen
     found = by_name(list(doctor.examine()))["assignments"]
     assert found.state is False
     assert "assignment.toml" in found.says
+
+
+# GPUs --------------------------------------------------------------------------------------------
+
+
+def module(name: str, **members: object) -> ModuleType:
+    made = ModuleType(name)
+    made.__dict__.update(members)
+    return made
+
+
+def imports(monkeypatch: pytest.MonkeyPatch, **found: ModuleType | Exception) -> None:
+    """Says what an import of grader.gpu or of cuda.bindings.nvrtc gives."""
+
+    def load(name: str) -> ModuleType:
+        result = found.get(name.split(".")[-1], ImportError(f"No module named {name!r}"))
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(importlib, "import_module", load)
+
+
+def refuse() -> str:
+    raise InfrastructureError("the driver is too old. Fix: install driver 580")
+
+
+def test_a_gpu_that_is_there_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    imports(monkeypatch, gpu=module("gpu", describe=lambda: "H200, driver 580"))
+    assert by_name(list(doctor.gpu()))["GPU"] == Diagnosis("GPU", True, "H200, driver 580")
+
+
+def test_a_gpu_that_cannot_be_used_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    imports(monkeypatch, gpu=module("gpu", describe=refuse))
+    found = by_name(list(doctor.gpu()))["GPU"]
+    assert found == Diagnosis(
+        "GPU", None, "the driver is too old. (not needed on a CPU)", "install driver 580"
+    )
+
+
+@pytest.mark.parametrize("broken", [ImportError("No module named 'cuda'"), module("gpu")])
+def test_without_the_extra_a_gpu_cannot_be_asked(
+    monkeypatch: pytest.MonkeyPatch, broken: ModuleType | Exception
+) -> None:
+    imports(monkeypatch, gpu=broken)
+    found = by_name(list(doctor.gpu()))["GPU"]
+    assert (found.state, found.fix) == (None, "pip install 'kernel-grader[cuda]'")
+    assert found.says.startswith("cannot be asked: ")
+
+
+def test_the_compiler_of_our_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    imports(monkeypatch, nvrtc=module("nvrtc", nvrtcVersion=lambda: (0, 13, 0)))
+    assert by_name(list(doctor.gpu()))["NVRTC"] == Diagnosis("NVRTC", True, "13.0")
+
+    def no_library() -> str:
+        raise RuntimeError("Failed to find libnvrtc")
+
+    imports(monkeypatch, nvrtc=module("nvrtc", nvrtcVersion=no_library))
+    found = by_name(list(doctor.gpu()))["NVRTC"]
+    assert (found.state, found.fix) == (None, "pip install 'kernel-grader[cuda]'")
+    assert "Failed to find libnvrtc" in found.says
+    imports(monkeypatch)
+    assert by_name(list(doctor.gpu()))["NVRTC"].says == "not there (not needed on a CPU)"
+
+
+def test_a_machine_without_anything_for_a_gpu_is_fine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def no_package(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    imports(monkeypatch)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(toolkit, "_places", lambda: iter([("PATH", None)]))
+    monkeypatch.setattr(metadata, "version", no_package)
+    found = list(doctor.gpu())
+    assert {diagnosis.state for diagnosis in found} == {None}
+    assert all(diagnosis.fix and "not needed on a CPU" in diagnosis.says for diagnosis in found)
+    assert by_name(found)["nvcc"].says == "nvcc is missing: looked in PATH. (not needed on a CPU)"
+    assert by_name(found)["nvcc"].fix.startswith("pip install 'kernel-grader[cuda]'")
+
+
+def test_what_is_there_for_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kit = Toolkit(tmp_path / "bin" / "nvcc", tmp_path, tmp_path, tmp_path, (13, 0))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "compute-sanitizer").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "compute-sanitizer").chmod(0o755)
+    monkeypatch.setattr(toolkit, "find", lambda: kit)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(metadata, "version", lambda name: "13.0.3")
+    found = by_name(list(doctor.gpu()))
+    assert found["nvcc"] == Diagnosis("nvcc", True, f"13.0, {kit.nvcc}")
+    assert found["cuda-bindings"] == Diagnosis("cuda-bindings", True, "13.0.3")
+    assert found["compute-sanitizer"].says == str(tmp_path / "bin" / "compute-sanitizer")

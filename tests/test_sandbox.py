@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import sandbox
+from grader import gpu_files, sandbox
 from grader.sandbox import Sandbox
 
 WHY_NOT = sandbox.why_not_bubblewrap()
@@ -238,6 +238,75 @@ def test_the_scratch_space_is_bounded_and_gone_afterwards(
     assert code == 1
     assert "No space left" in said
     assert not Path("/tmp/kernel-grader-made").exists()
+
+
+# GPUs --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine with a GPU, as far as files can tell; a folder of device files is returned."""
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver" / "libcuda.so.1").write_text("a driver")
+    monkeypatch.setattr(gpu_files, "nodes", lambda: [Path("/dev/full")])
+    monkeypatch.setattr(gpu_files, "driver_folders", lambda: [tmp_path / "driver"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")
+    return tmp_path / "driver"
+
+
+LOOKS = (
+    "import os\n"
+    "print(os.environ.get('CUDA_VISIBLE_DEVICES'), os.path.exists('/sys/devices'))\n"
+    "print(os.path.exists({!r}))"
+)
+
+
+def test_a_program_without_need_of_a_gpu_sees_none(rung: Sandbox, run: Run, card: Path) -> None:
+    _, said = run(rung, LOOKS.format(str(card / "libcuda.so.1")))
+    assert said.startswith("None ")
+    if rung.kind == "bubblewrap":
+        assert said == "None False\nFalse\n"
+
+
+def test_a_program_that_needs_a_gpu_finds_it(rung: Sandbox, run: Run, card: Path) -> None:
+    _, said = run(rung, LOOKS.format(str(card / "libcuda.so.1")), devices=True)
+    assert said == f"GPU-1 {os.path.exists('/sys/devices')}\nTrue\n"
+
+
+def test_the_environment_of_a_gpu_can_be_overruled(rung: Sandbox, run: Run, card: Path) -> None:
+    program = LOOKS.format(str(card))
+    _, said = run(rung, program, devices=True, env={"CUDA_VISIBLE_DEVICES": "GPU-2"})
+    assert said.startswith("GPU-2 ")
+
+
+@bubblewrap_only
+def test_device_files_work_in_the_new_dev(
+    walls: Sandbox, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # a device that a sandbox's own /dev does not have
+    nodes = [path for path in map(Path, ("/dev/kmsg", "/dev/fuse", "/dev/loop-control"))
+             if path.exists() and not path.is_symlink()]  # fmt: skip
+    if not nodes:
+        pytest.skip("no other device file on this machine")
+    monkeypatch.setattr(gpu_files, "nodes", lambda: nodes[:1])
+    program = (
+        f"import os, stat; p = {str(nodes[0])!r}\n"
+        "print(os.path.exists(p) and stat.S_ISCHR(os.stat(p).st_mode))"
+    )
+    assert run(walls, program) == (0, "False\n")
+    assert run(walls, program, devices=True) == (0, "True\n")
+
+
+def test_device_files_come_after_the_new_dev(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [Path("/dev/nvidia0"), Path("/dev/nvidiactl")]
+    monkeypatch.setattr(gpu_files, "nodes", lambda: nodes)
+    command = sandbox._bubblewrap([], [], Path("/tmp"), devices=True)
+    for node in map(str, nodes):
+        at = command.index("--dev-bind", command.index("--dev"))
+        assert node in command
+        assert command[command.index(node) - 1] == "--dev-bind"
+        assert command.index(node) > at
+    assert "/dev/nvidia0" not in sandbox._bubblewrap([], [], Path("/tmp"))
 
 
 # Choosing ----------------------------------------------------------------------------------------
