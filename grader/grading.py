@@ -35,7 +35,7 @@ from grader.score import (
     Timing,
     total,
 )
-from grader.session import Fault, Session
+from grader.session import Fault, NoDevice, Session
 from grader.speed import SpeedTest
 from grader.submission import Submission
 from grader.target import Target
@@ -208,11 +208,23 @@ class _Job:
         results = []
         for part in wanted:
             with Session(module, box) as session:
-                fault = session.open()
-                if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
-                    raise BuildFailed(fault.sentence, "")
-                results.append(self._part(part, session, emulated, box))
+                try:
+                    fault = session.open()
+                    if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
+                        raise BuildFailed(fault.sentence, "")
+                    results.append(self._part(part, session, emulated, box))
+                except NoDevice:
+                    self._blame(box)
+                    raise
         return results
+
+    def _blame(self, box: Sandbox) -> None:
+        """Raises BuildFailed if a worker without the submission's code can use the GPU."""
+        with Session(
+            _build(build.without_code(self.used), self.used, box, self.target), box
+        ) as one:
+            if one.open() is None:
+                raise BuildFailed("the submission makes the GPU unusable for its process", "")
 
     def _emulated(self, box: Sandbox) -> build.Module | None:
         """The same submission for the emulator, when another backend decides the numbers: its

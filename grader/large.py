@@ -36,7 +36,19 @@ def try_large(
     """
     bound = assignment.test(test_id).bound
     base = base_case(assignment, part, case.dims, case.family, bound, case.seed)
-    with gpu.alone(), _fitting(gpu, assignment, part, case, base) as trial:
+    needed = _bytes(assignment, part, case) + RESERVE
+    with gpu.alone():
+        if needed > gpu.free_bytes():
+            session.stop()  # what the submission holds must not spare it the case
+        if needed > gpu.free_bytes():
+            raise OutOfMemory(f"{needed / 1e9:.0f} GB of GPU memory are needed")
+        return _run(gpu, session, assignment, part, case, base)
+
+
+def _run(
+    gpu: Gpu, session: Session, assignment: Assignment, part: Part, case: Case, base: Base
+) -> Wrong | Fault | None:
+    with Trial(gpu, assignment, part, case.dims, base, sets=1) as trial:
         session.map(trial.pools)
         trial.prepare(case.rng(1))
         answer = session.batch(part.launcher, [trial.arguments(0)])
@@ -44,13 +56,6 @@ def try_large(
         if isinstance(answer, Fault):
             return answer
         return trial.judge()
-
-
-def _fitting(gpu: Gpu, assignment: Assignment, part: Part, case: Case, base: Base) -> Trial:
-    needed = _bytes(assignment, part, case) + RESERVE
-    if needed > gpu.free_bytes():
-        raise OutOfMemory(f"{needed / 1e9:.0f} GB of GPU memory are needed")
-    return Trial(gpu, assignment, part, case.dims, base, sets=1)
 
 
 def _bytes(assignment: Assignment, part: Part, case: Case) -> int:

@@ -92,6 +92,10 @@ class Fault:
     loading: bool = False  # before any call: it has nothing to do with a case
 
 
+class NoDevice(InfrastructureError):
+    """A worker says that it cannot use the GPU; whether that is so is for its parent to find out."""
+
+
 @dataclass(frozen=True)
 class _Reply:
     status: int
@@ -154,12 +158,9 @@ class Session:
 
         Raises InfrastructureError when a worker cannot be started at all.
         """
-        if self.seconds_left <= 0:
-            self.stop()
-            spent = (
-                f"the calls of this submission took more than {ALL_CALLS_SECONDS / 60:.0f} minutes"
-            )
-            return Fault("timeout", f"{spent} altogether, so no more are made")
+        spent = self._spent()
+        if spent is not None:
+            return spent
         fault = self.open()
         if fault is not None:
             return fault
@@ -191,7 +192,7 @@ class Session:
 
         dry: do everything but the calls, to learn what the rest takes.
         """
-        fault = self.open() or self._map()
+        fault = self._spent() or self.open() or self._map()
         if fault is not None:
             return fault
         head = worker.COMMAND.pack(worker.BATCH, int(dry), 0, 0, launcher.encode(), len(calls))
@@ -208,6 +209,14 @@ class Session:
         if isinstance(answer, Fault):
             return answer
         return Timed(answer.done / 1e3, answer.settled / 1e3, wall, answer.sentence)
+
+    def _spent(self) -> Fault | None:
+        """A Fault when the calls of this session have taken all the time that there is."""
+        if self.seconds_left > 0:
+            return None
+        self.stop()
+        spent = f"the calls of this submission took more than {ALL_CALLS_SECONDS / 60:.0f} minutes"
+        return Fault("timeout", f"{spent} altogether, so no more are made")
 
     def _map(self) -> Fault | None:
         """Give the running worker the pools, once."""
@@ -228,9 +237,8 @@ class Session:
         if isinstance(answer, Fault):
             return answer
         if answer.status != worker.RETURNED:
-            raise InfrastructureError(
-                f"a worker cannot map the grader's device memory: {answer.sentence}"
-            )
+            self.stop()
+            raise NoDevice(f"a worker cannot map the grader's device memory: {answer.sentence}")
         self._mapped = True
         return None
 
@@ -287,7 +295,9 @@ class Session:
             return None
         self.stop()
         if reply.status == worker.NO_DEVICE:
-            raise InfrastructureError(f"a worker cannot use the GPU: {reply.sentence}")
+            return Fault(
+                "no_device", f"a worker cannot use the GPU: {reply.sentence}", loading=True
+            )
         sentence = reply.sentence
         missing = re.search(r"undefined symbol: (\S+)", sentence)
         if missing:
