@@ -93,7 +93,7 @@ class Fault:
 
 
 class NoDevice(InfrastructureError):
-    """A worker says that it cannot use the GPU; whether that is so is for its parent to find out."""
+    """A worker says that it cannot use the GPU; whether that is so, its parent finds out."""
 
 
 @dataclass(frozen=True)
