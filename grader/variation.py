@@ -95,6 +95,17 @@ def base_dims(assignment: Assignment, dims: Dims, elements: int = BASE_ELEMENTS)
     return small
 
 
+def order(
+    assignment: Assignment, dims: Dims, base: Dims, rng: np.random.Generator
+) -> NDArray[np.uint32]:
+    """The rows of the base, each equally often, in a random order: no part of the varied rows tells
+    anything about the rest, so a kernel that looks at some of them only is wrong."""
+    if assignment.batch is None:
+        return np.zeros(1, np.uint32)
+    rows, base_rows = dims[assignment.batch], base[assignment.batch]
+    return rng.permutation(np.arange(rows, dtype=np.uint32) % np.uint32(base_rows))
+
+
 def draw(assignment: Assignment, part: Part, dims: Dims, rng: np.random.Generator) -> Variation:
     """A random variation to arrays of these dimensions."""
     rows = dims[assignment.batch] if assignment.batch is not None else 1
