@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from grader import toolkit, tools
+from grader import build, submission, toolkit, tools
+from grader.assignment import Assignment
 from grader.errors import InfrastructureError
 from grader.toolkit import Toolkit
 
@@ -190,3 +192,33 @@ def test_the_toolkit_of_this_machine(nvidia: Toolkit) -> None:
     assert f"release {nvidia.version[0]}.{nvidia.version[1]}," in said.stdout
     assert nvidia.nvcc.is_relative_to(nvidia.root)
     assert tools.identity(nvidia.nvcc) in nvidia.identity
+
+
+@pytest.mark.slow
+def test_the_wheels_of_the_extra_are_a_toolkit(
+    root: Path,
+    saxpy: Assignment,
+    submissions: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extra = [name for name in project["optional-dependencies"]["cuda"] if name.startswith("nvidia")]
+    python = getattr(sys, "_base_executable", sys.executable)
+    packages = tmp_path / "site-packages"
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--target", packages, *extra], check=True
+    )
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("KERNEL_GRADER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    if shutil.which("nvcc"):
+        pytest.skip("nvcc is in /usr/bin")
+    assert toolkit.find().root == packages / "nvidia" / "cu13"
+    assert toolkit.find().version == (13, 0)
+    for name in ("right", "two_files"):
+        read = submission.read(submissions / "saxpy" / name, saxpy)
+        module = build.build(read, saxpy, backend="cuda")
+        assert [usage.registers > 0 for usage in module.usage] == [True]
