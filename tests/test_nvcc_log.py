@@ -63,6 +63,14 @@ def test_an_error_of_the_front_end_loses_the_quotation() -> None:
             "ptxas error   : File uses too much global constant data (0x13880 bytes, 0x10000 max)",
             "device code: error: File uses too much global constant data (80000 bytes, 65536 max)",
         ),
+        (
+            "/opt/cuda/bin/../targets/x86_64-linux/include/cuda_bf16.hpp(3): note #1-D: function",
+            "cuda_bf16.hpp:3: note: function",
+        ),
+        (
+            "   at line 3 of /opt/cuda/bin/../include/cccl/cub/cub.cuh",
+            "   at line 3 of cub/cub.cuh",
+        ),
         ("something else", "something else"),
     ],
 )
@@ -164,4 +172,5 @@ def test_a_file_of_a_million_kernels_takes_no_time() -> None:
     error = "ptxas error   : Entry function 'k(float*)' uses too much shared data (0x1 bytes)"
     assert nvcc_log.translate(error, hostile, Path()).startswith("device code: error: the kernel k")
     nvcc_log.translate("\n".join(["x.h(1): error: y"] * 20_000), hostile, Path())
+    nvcc_log.translate("/" * (1 << 20), hostile, Path())
     assert time.process_time() - began < 20
