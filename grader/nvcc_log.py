@@ -34,10 +34,6 @@ UNRESOLVED = re.compile(r"^ptxas fatal +: Unresolved extern (?:function|variable
 UNLINKED = re.compile(r"^nvlink error +: Undefined reference to '(?P<name>.*?)' in ")
 TWICE = re.compile(r"^nvlink error +: (?P<text>Multiple definition of '.*?') in ")
 ASSEMBLER = re.compile(r"^ptxas (?:error|fatal) +: (?P<text>.*)")
-# nvcc reaches its own headers by way of its own folder
-OWN_HEADERS = re.compile(
-    r"/[^\s:()\"']{0,300}?/bin/\.\./[^\s:()\"']{0,100}?\binclude/(?:cccl/)?(?=\w)"
-)
 NOWHERE = "device code: "
 ABORTED = "Ptx assembly aborted due to errors"
 # device code of one file that uses another's is no error once the files are linked
@@ -56,7 +52,7 @@ def translate(log: str, submission: Submission, folder: Path) -> str:
     """The log, line by line; `folder` holds the PTX files that it speaks of. An error without a
     place in a file is one of `device code` or of the `end of the file`."""
     said: list[str] = []
-    lines = OWN_HEADERS.sub("", log).splitlines()
+    lines = log.splitlines()
     for number, line in enumerate(lines):
         if FRONT_END.match(line) or END.match(line):
             said.append(_front_end(lines, number, submission))

@@ -93,7 +93,7 @@ def cuda(kit: Toolkit, arch: str, parts: Native | None = None) -> Recipe:
         project=places.NATIVE / "submission" / "cuda",
         options=(f"-DNVCC={kit.nvcc}", f"-DCXX={tools.compiler()}", f"-DARCH={arch}", *linked),
         readable=(*kit.folders, *((parts.binding, parts.runtime) if parts else ())),
-        headers=(f"{kit.include}/cccl/", f"{kit.include}/"),
+        headers=kit.header_folders,
         # templates of CUB and of cooperative groups, compiled for the device and for the host
         seconds=180,
         memory=4 << 30,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import build, submission, toolkit, tools
+from grader import build, diagnostics, submission, toolkit, tools
 from grader.assignment import Assignment
 from grader.errors import InfrastructureError
 from grader.toolkit import Toolkit
@@ -183,6 +183,19 @@ def test_only_folders_outside_of_usr_have_to_be_shown() -> None:
     opt = Path("/opt/cuda")
     kit = Toolkit(opt / "bin/nvcc", opt, opt / "include", Path("/opt/libraries"), (13, 0))
     assert kit.folders == [opt, Path("/opt/libraries")]
+
+
+def test_its_headers_are_known_as_nvcc_names_them(
+    nowhere: Path, tree: Make, tmp_path: Path
+) -> None:
+    (nowhere / "nvcc").symlink_to(tree(tmp_path / "kit"))
+    folders = toolkit.find().header_folders
+    for header in (
+        f"{tmp_path}/kit/targets/x86_64-linux/include/cuda_fp16.hpp",
+        f"{tmp_path}/kit/bin/../targets/x86_64-linux/include/cuda_fp16.hpp",
+        f"{tmp_path}/kit/bin/../include/cccl/cuda_fp16.hpp",
+    ):
+        assert diagnostics.without(header, folders) == "cuda_fp16.hpp"
 
 
 def test_the_toolkit_of_this_machine(nvidia: Toolkit) -> None:
