@@ -31,6 +31,11 @@ from grader.manifest import Part, Test, read
 Array = NDArray[Any]
 Dims = Mapping[str, int]
 
+# Of the symmetries of a part: what grader/native/gpu/arrays.cu has room for, and what keeps the
+# product of all factors of an element within the range of float32.
+MAX_FACTORS = 4
+MAX_EXPONENT = 30
+
 
 # What a reference.py is written with -------------------------------------------------------------
 
@@ -336,7 +341,17 @@ def _check_symmetries(assignment: Assignment, module: ModuleType) -> None:
             raise AssignmentError(
                 f"{path}: FACTORS has the unknown part {name!r}{did_you_mean(name, parts)}"
             )
+        for array in module.ARRAYS:
+            if sum(array in factor.arrays for factor in factors) > MAX_FACTORS:
+                raise AssignmentError(
+                    f"{path}: FACTORS of {name} multiply {array} more than {MAX_FACTORS} times"
+                )
         for factor in factors:
+            if not 0 <= factor.exponent <= MAX_EXPONENT:
+                raise AssignmentError(
+                    f"{path}: FACTORS of {name} have the exponent {factor.exponent}, "
+                    f"which is not between 0 and {MAX_EXPONENT}"
+                )
             for array in factor.arrays:
                 if array not in parts[name].arguments or array not in module.ARRAYS:
                     raise AssignmentError(

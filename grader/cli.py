@@ -231,7 +231,7 @@ def review(score: Path, decision: str | None, part: str | None, reason: str) -> 
 
     found = read(score)
     if decision is None:
-        waiting = reviewing.withheld(found)
+        waiting = [(one, test) for one, test in reviewing.withheld(found) if part in (None, one.id)]
         for result, test in waiting:
             click.echo(f"{result.id}, {test.id} ({test.max_score:g} points): {test.message}")
         if not waiting:

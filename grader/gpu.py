@@ -13,7 +13,7 @@ import fcntl
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,17 +97,27 @@ class Gpu:
             )
         )
         size = -(-size // grain) * grain
-        handle = _do(cu.cuMemCreate(size, kind, 0))
-        posix = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-        fd = int(_do(cu.cuMemExportToShareableHandle(handle, posix, 0)))
-        address = _do(cu.cuMemAddressReserve(size, 0, 0, 0))
-        _do(cu.cuMemMap(address, size, 0, handle, 0))
+        with ExitStack() as undo:  # whatever fails, nothing of it stays
+            handle = _do(cu.cuMemCreate(size, kind, 0))
+            undo.callback(cu.cuMemRelease, handle)
+            posix = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+            fd = int(_do(cu.cuMemExportToShareableHandle(handle, posix, 0)))
+            undo.callback(os.close, fd)
+            address = _do(cu.cuMemAddressReserve(size, 0, 0, 0))
+            undo.callback(cu.cuMemAddressFree, address, size)
+            _do(cu.cuMemMap(address, size, 0, handle, 0))
+            undo.callback(cu.cuMemUnmap, address, size)
+            _do(cu.cuMemSetAccess(address, size, [self._read_and_write()], 1))
+            undo.pop_all()
+        return Memory(int(address), size, fd, handle)
+
+    def _read_and_write(self) -> Any:
+        cu = _driver()
         access = cu.CUmemAccessDesc()
         access.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         access.location.id = self.index
         access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-        _do(cu.cuMemSetAccess(address, size, [access], 1))
-        return Memory(int(address), size, fd, handle)
+        return access
 
     def release(self, memory: Memory) -> None:
         cu = _driver()
@@ -233,7 +243,12 @@ def open_gpu(index: int = 0) -> Gpu:
             f"needed is {_dotted(OLDEST_DRIVER)} or newer (update the driver)"
         )
     device = _do(cu.cuDeviceGet(index))
-    context = _do(cu.cuDevicePrimaryCtxRetain(device))
+    try:
+        context = _do(cu.cuDevicePrimaryCtxRetain(device))
+    except OutOfMemory:
+        raise InfrastructureError(
+            "no GPU: all of its memory is in use by other programs (nvidia-smi names them)"
+        ) from None
     _do(cu.cuCtxSetCurrent(context))
     ask = cu.CUdevice_attribute
 

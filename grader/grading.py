@@ -42,6 +42,7 @@ from grader.target import Target
 from grader.target import choose as choose_target
 
 SPEED_MESSAGE = "not scored: this version of the grader does not time kernels on the cpu backend"
+NO_MARKS = "not scored: the assignment names no marks for speed on the cuda backend"
 
 
 def grade(
@@ -235,8 +236,13 @@ class _Job:
         try:
             return build.build(self.read, self.used, box)
         except BuildFailed as error:
-            self.notes.append(f"findings not checked: the emulator cannot run this file ({error})")
+            self._not_checked(f"the emulator cannot run this file ({error})")
             return None
+
+    def _not_checked(self, why: str) -> None:
+        note = f"findings not checked: {why}"
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _part(
         self, part: Part, session: Session, emulated: build.Module | None, box: Sandbox
@@ -274,6 +280,10 @@ class _Job:
     ) -> TestResult | None:
         """What the emulator's checkers see on the pinned cases that a GPU got right."""
         with Session(emulated, box) as session:
+            fault = session.open()
+            if isinstance(fault, Fault):
+                self._not_checked(f"the emulator cannot load this file: {fault.sentence}")
+                return None
             checker = Checker(
                 self.used, part, session, self.master, self.progress, findings=self.findings
             )
@@ -285,8 +295,10 @@ class _Job:
         gpu = self.target.gpu
         if not self.timed:
             return checker.not_run(test_id, "not scored: speed was left out on request"), None
-        if gpu is None or "cuda" not in self.used.test(test_id).marks:
+        if gpu is None:
             return checker.not_run(test_id, SPEED_MESSAGE), None
+        if "cuda" not in self.used.test(test_id).marks:
+            return checker.not_run(test_id, NO_MARKS), None
         speed = SpeedTest(gpu, self.used, part, session, self.master, self.progress, self.findings)
         return speed.run(test_id)
 

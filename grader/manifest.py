@@ -196,6 +196,8 @@ def _validate_test(
     if test.kind == "speed":
         _validate_marks(name, test, manifest, fail)
         return
+    if test.shapes or test.marks:
+        raise fail(at, f"test {name} is no speed test: it has neither shapes to time nor marks")
     if not test.families:
         raise fail(at, f"test {name} names no input families")
     if not test.pinned and not test.draws:
@@ -255,6 +257,8 @@ def _validate_marks(
 ) -> None:
     """A speed test that times shapes needs a family of data, and a slope for each of its parts."""
     at = f"tests.{name}"
+    if test.large or test.pinned or test.draws:
+        raise fail(at, f"test {name} is a speed test: it times shapes and checks no cases")
     if test.shapes and len(test.families) != 1:
         raise fail(at, f"test {name} times shapes: name one input family for them")
     if test.marks and not test.shapes:

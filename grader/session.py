@@ -6,6 +6,7 @@ that the grader owns (grader/trial.py). The worker's words are only shown to peo
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -96,6 +97,9 @@ class NoDevice(InfrastructureError):
     """A worker says that it cannot use the GPU; whether that is so, its parent finds out."""
 
 
+TAMPERED = Fault("garbage", "the submission tampered with the grader's control channel")
+
+
 @dataclass(frozen=True)
 class _Reply:
     status: int
@@ -158,10 +162,7 @@ class Session:
 
         Raises InfrastructureError when a worker cannot be started at all.
         """
-        spent = self._spent()
-        if spent is not None:
-            return spent
-        fault = self.open()
+        fault = self._spent() or self.open()
         if fault is not None:
             return fault
         record = self._lay_out(call)
@@ -208,6 +209,9 @@ class Session:
         wall = time.perf_counter() - began
         if isinstance(answer, Fault):
             return answer
+        if not (0 <= answer.done < math.inf and 0 <= answer.settled < math.inf):
+            self.stop()
+            return TAMPERED
         return Timed(answer.done / 1e3, answer.settled / 1e3, wall, answer.sentence)
 
     def _spent(self) -> Fault | None:
@@ -236,9 +240,12 @@ class Session:
         answer = self._receive(START_SECONDS)
         if isinstance(answer, Fault):
             return answer
-        if answer.status != worker.RETURNED:
+        if answer.status == worker.NOT_LOADED:
             self.stop()
             raise NoDevice(f"a worker cannot map the grader's device memory: {answer.sentence}")
+        if answer.status != worker.RETURNED:
+            self.stop()
+            return TAMPERED
         self._mapped = True
         return None
 
@@ -256,7 +263,7 @@ class Session:
             return Fault("exception", f"{launcher} threw an exception: {reply.sentence}")
         if reply.status == worker.CUDA_ERROR:
             return Fault(reply.kind or CUDA_KINDS.get(reply.code, "cuda_error"), reply.sentence)
-        return Fault("garbage", "the submission tampered with the grader's control channel")
+        return TAMPERED
 
     # Starting and listening ---------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from grader.timing import Estimate
 from grader.trial import Trial, Wrong, base_case
 
 Progress = Callable[[str], None]
+NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass
@@ -45,30 +47,33 @@ class SpeedTest:
         if reason:
             return self._result(test_id, None, 0.0, f"not measured: {reason}"), None
         with self.gpu.alone():
-            measured = self._measure(test_id, [None] * len(test.shapes))
-            found = _estimate(measured)
+            measured = self._measure(test_id, dict.fromkeys(range(len(test.shapes))))
+            found = _estimate([*measured.values()])
             if found is not None and timing.straddles(found, slope):
                 measured = self._measure(test_id, measured)
-                found = _estimate(measured)
-        for shape in measured:
+                found = _estimate([*measured.values()])
+        for shape in measured.values():
             if shape.wrong is not None:
                 self._note(shape.wrong)
                 return self._result(test_id, False, 0.0, _failure(shape)), None
         if found is None:
             return self._result(test_id, None, 0.0, "not measured: the GPU is too small"), None
-        return self._judge(test_id, measured, found, slope)
+        return self._judge(test_id, [*measured.values()], found, slope)
 
     # Measuring ----------------------------------------------------------------------------------
 
-    def _measure(self, test_id: str, before: Sequence[Measured | None]) -> list[Measured]:
-        """All shapes in order, up to the first that goes wrong."""
-        done: list[Measured] = []
-        for number, earlier in enumerate(before):
+    def _measure(self, test_id: str, before: Mapping[int, Measured | None]) -> dict[int, Measured]:
+        """Shapes by their numbers, in order, up to the first that goes wrong; one that does not fit
+        into the GPU's memory is left out, or what was measured of it before stays."""
+        done: dict[int, Measured] = {}
+        for number, earlier in before.items():
             try:
-                done.append(self._shape(test_id, number, earlier))
+                done[number] = self._shape(test_id, number, earlier)
             except OutOfMemory:
+                if earlier is not None:
+                    done[number] = earlier
                 continue
-            if done[-1].wrong is not None:
+            if done[number].wrong is not None:
                 break
         return done
 
@@ -180,9 +185,9 @@ def _kernels(measured: Sequence[Measured], module: Module, gpu: Gpu) -> list[Ker
     found: dict[tuple[str, int], KernelUse] = {}
     spills = {use.kernel: use.spill_stores + use.spill_loads for use in module.usage}
     for shape in measured:
-        for line in shape.launches.splitlines():
+        for line in shape.launches.split("\n")[:-1]:  # the last may have been cut
             name, *numbers = line.split("\t")
-            if len(numbers) != 7 or not all(number.isdigit() for number in numbers):
+            if len(numbers) != 7 or not all(map(NUMBER.fullmatch, numbers)):
                 continue  # the worker's words: believed only where they make sense
             registers, local, shared, dynamic, blocks, threads, resident = map(int, numbers)
             share = resident * threads / gpu.threads_per_multiprocessor

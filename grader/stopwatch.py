@@ -29,7 +29,8 @@ SAMPLES = 30
 FEWEST_SAMPLES = 5
 SHAPE_SECONDS = 5.0  # after so long, fewer samples are enough: the kernel is slow
 BATCH_SECONDS = 0.05  # a batch of a slow kernel has fewer calls
-WARM_UP = 2
+WARM_UP = 2  # single calls: the first may set things up, the second tells how slow the kernel is
+SHORTEST = 0.5e-6  # seconds: what CUDA's events resolve
 MOST_SETS, FEWEST_SETS = 48, 4
 FOOTPRINT = 0.03  # of the GPU's memory, for all sets together
 COLD = 4  # times the L2 cache
@@ -93,7 +94,7 @@ class _Stopwatch:
         self.trial = trial
         self.rng = rng
         self.measured = measured
-        self.calls = trial.sets
+        self.calls = 1
         self.timed: list[Timed] = []
         self.idle: list[Timed] = []
 
@@ -106,6 +107,7 @@ class _Stopwatch:
         for _ in range(WARM_UP):
             if self._student() is None:
                 return self.measured
+        self.calls = max(1, min(trial.sets, int(BATCH_SECONDS / seconds(self.timed[-1], []))))
         while True:
             spent = time.monotonic() - began
             done = len(self.timed) - WARM_UP
@@ -116,21 +118,22 @@ class _Stopwatch:
             if student is None:
                 return self.measured
             self.measured.pairs.append(Pair(first or ceiling.seconds(), student))
-            self._idle()
-        self.measured.doubt = disagreement(self.timed[WARM_UP:], self.idle)
-        self.measured.worst = trial.worst
+            if not self._idle():
+                return self.measured
+        self.measured.doubt = self.measured.doubt or disagreement(self.timed[WARM_UP:], self.idle)
+        self.measured.worst = max(self.measured.worst, trial.worst)
         return self.measured
 
     def _student(self) -> float | None:
         """Seconds per call of one batch, every output of which was right; None if one was not."""
-        self.trial.prepare(self.rng, self.calls)
+        self.trial.prepare(self.rng)  # all sets, so that the first ones have left the cache again
         calls = [self.trial.arguments(number) for number in range(self.calls)]
         answer = self.session.batch(self.trial.part.launcher, calls)
         if isinstance(answer, Fault):
             self.measured.wrong = answer
             return None
         self.measured.launches = answer.launches or self.measured.launches
-        self.measured.wrong = self.trial.judge()
+        self.measured.wrong = self.trial.judge(len(calls))
         if self.measured.wrong is not None:
             return None
         self.timed.append(answer)
@@ -139,19 +142,23 @@ class _Stopwatch:
             self.calls = max(1, int(self.calls * BATCH_SECONDS / took))
         return took / len(calls)
 
-    def _idle(self) -> None:
-        """The same batch without its calls."""
+    def _idle(self) -> bool:
+        """The same batch without its calls; False if even that went wrong."""
         calls = [self.trial.arguments(number) for number in range(self.calls)]
         answer = self.session.batch(self.trial.part.launcher, calls, dry=True)
-        if isinstance(answer, Timed):
-            self.idle.append(answer)
+        if isinstance(answer, Fault):
+            self.measured.wrong = answer
+            return False
+        self.idle.append(answer)
+        return True
 
 
 def seconds(batch: Timed, idle: list[Timed]) -> float:
     """What a batch took: until its stream was done, or the device, if that had more to do."""
     usual = statistics.median(one.settled - one.done for one in idle) if idle else ELSEWHERE
     elsewhere = batch.settled - batch.done - usual
-    return batch.settled - usual if elsewhere > ELSEWHERE else batch.done
+    took = batch.settled - usual if elsewhere > ELSEWHERE else batch.done
+    return max(took, SHORTEST)
 
 
 def disagreement(timed: list[Timed], idle: list[Timed]) -> str:

@@ -41,12 +41,13 @@ class Estimate:
     high: float
 
 
-def resampled(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+def resampled(pairs: Sequence[Pair], stream: int = 0) -> NDArray[np.float64]:
     """Fractions of RESAMPLES bootstrap samples of the pairs: ratios of medians. The same pairs give
-    the same numbers. (Efron, Bootstrap methods: another look at the jackknife, 1979.)"""
+    the same numbers; another stream chooses other samples. (Efron, Bootstrap methods: another look
+    at the jackknife, 1979.)"""
     ceilings = np.array([pair.ceiling for pair in pairs])
     students = np.array([pair.student for pair in pairs])
-    rng = np.random.default_rng(len(pairs))
+    rng = np.random.default_rng([len(pairs), stream])
     chosen = rng.integers(0, len(pairs), (RESAMPLES, len(pairs)))
     ratio: NDArray[np.float64] = np.median(ceilings[chosen], axis=1) / np.median(
         students[chosen], axis=1
@@ -58,8 +59,8 @@ def estimate(shapes: Sequence[Sequence[Pair]]) -> Estimate:
     """The geometric mean over shapes, each with its own pairs."""
     logs = np.zeros(RESAMPLES)
     middle = 0.0
-    for pairs in shapes:
-        logs += np.log(resampled(pairs))
+    for number, pairs in enumerate(shapes):
+        logs += np.log(resampled(pairs, number))
         middle += math.log(median_ratio(pairs))
     outside = 100 * (1 - CONFIDENCE) / 2
     low, high = np.exp(np.percentile(logs / len(shapes), [outside, 100 - outside]))

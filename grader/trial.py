@@ -30,7 +30,7 @@ from grader.arena import (
     written_after,
     written_before,
 )
-from grader.assignment import Assignment, Dims, Expected
+from grader.assignment import MAX_FACTORS, Assignment, Dims, Expected
 from grader.compare import Mismatch, allowance
 from grader.gpu import Gpu, Memory
 from grader.manifest import Part
@@ -110,9 +110,8 @@ class Trial:
         self.close()
 
     def close(self) -> None:
-        for memory in self._owned:
-            self.gpu.release(memory)
-        self._owned = []
+        while self._owned:
+            self.gpu.release(self._owned.pop())
 
     @property
     def input_names(self) -> list[str]:
@@ -155,11 +154,10 @@ class Trial:
             for name, size in layout.arrays
         ]
 
-    def prepare(self, rng: np.random.Generator, sets: int | None = None) -> None:
-        """Fresh data in the inputs of the first `sets` sets, poison in their outputs."""
+    def prepare(self, rng: np.random.Generator) -> None:
+        """Fresh data in the inputs of all sets, poison in their outputs."""
         self.variations = [
-            variation.draw(self.assignment, self.part, self.dims, rng)
-            for _ in range(self.sets if sets is None else sets)
+            variation.draw(self.assignment, self.part, self.dims, rng) for _ in range(self.sets)
         ]
         for number, chosen in enumerate(self.variations):
             for name in self.input_names:
@@ -182,17 +180,17 @@ class Trial:
         self.gpu.reset_persisting_l2()
         self.gpu.synchronize()
 
-    def judge(self) -> Wrong | None:
-        """Look at every output of the sets that were prepared last, and at all guards."""
+    def judge(self, calls: int | None = None) -> Wrong | None:
+        """Look at every output of the first `calls` sets (all when left out), and at all guards."""
         damage = self._damage()
         if damage is not None:
             return damage
         names = self.part.outputs
-        self.gpu.fill(self._verdicts.address, self._verdicts.size // 4, 0)
-        blank = np.zeros(len(self.variations) * len(names), _VERDICT)
+        judged = self.variations[:calls]
+        blank = np.zeros(len(judged) * len(names), _VERDICT)
         blank["first"] = np.iinfo(np.uint64).max
         self.gpu.write(self._verdicts.address, blank)
-        for number, chosen in enumerate(self.variations):
+        for number, chosen in enumerate(judged):
             for position, name in enumerate(names):
                 self._compare(chosen, number, name, number * len(names) + position)
         found = self.gpu.read(self._verdicts.address, len(blank), _VERDICT)
@@ -399,10 +397,21 @@ class _Variation(ctypes.Structure):
         ("shift", ctypes.c_ulonglong),
         ("order", ctypes.c_void_p),
         ("factors", ctypes.c_int),
-        ("factor", _Factor * variation.MAX_FACTORS),
+        ("factor", _Factor * MAX_FACTORS),
     )
 
 
 _VERDICT = np.dtype(
     [("wrong", "u8"), ("first", "u8"), ("unwritten", "u8"), ("worst", "u4"), ("_", "u4")]
 )
+<<<<<<< HEAD
+=======
+
+
+def _record(rule: Rule) -> _Variation:
+    vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
+    return _Variation(
+        rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, len(vectors),
+        (_Factor * MAX_FACTORS)(*vectors),
+    )  # fmt: skip
+>>>>>>> dff7e3d (Timing and variations have tests; a fake GPU; bounds for factors; what a fault or a lie of the clock does while timing)

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from grader.assignment import Assignment, Dims, Factor
+from grader.assignment import MAX_FACTORS, Assignment, Dims, Factor
 from grader.manifest import Part
 
 BASE_ELEMENTS = 1 << 18  # of the arrays that the float64 reference works on
-MAX_FACTORS = 4  # that touch one array; arrays.cu has room for as many
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 // Work on whole arrays of a submission's buffers, on the GPU, in the grader's own process: fill an
 // input with a variation of its base data, compare an output with the varied reference, look for
-// damaged guards. Compiled by NVRTC (no #include); grader/arrays.py calls it.
+// damaged guards. Compiled by NVRTC (no #include); grader/trial.py calls it.
 //
 // INDEX is the integer type that counts the elements of the arrays (32 bits where they suffice: a
 // division of 64-bit numbers takes several times as long).
@@ -16,7 +16,7 @@ struct Factor {
     unsigned long long stride;
     unsigned long long extent;
     unsigned int key;
-    int exponent;  // |k| is at most this
+    int exponent;  // |k| is at most this, and at most 30
 };
 
 // How an array follows from its base: row r of the batch dimension is row
@@ -52,7 +52,8 @@ static __device__ float factor_of(const Variation& v, INDEX i) {
         const unsigned int bits = mix(at ^ v.factor[f].key);
         const int span = 2 * v.factor[f].exponent + 1;
         const int k = static_cast<int>((bits & 0xffffu) % span) - v.factor[f].exponent;
-        product *= exp2f(static_cast<float>(k)) * (bits >> 31 ? -1.0f : 1.0f);
+        // +-2**k, put together from its bits: exact whatever exp2f() is good for
+        product *= __uint_as_float((bits & 0x80000000u) | static_cast<unsigned int>(127 + k) << 23);
     }
     return product;
 }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from grader.assignment import Expected, Family
+from grader.assignment import Expected, Factor, Family
 
 A = 2.5
 
@@ -17,6 +17,10 @@ FAMILIES = {
     "normal": Family("x and y are normal"),
     "scaled": Family("x and y are normal times a power of ten", (-3, 3)),
 }
+
+# For a GPU: fresh data follow exactly from data whose answer is known.
+BATCH = "n"  # elements are independent
+FACTORS = {"saxpy": (Factor(("out", "x", "y"), "n", exponent=3),)}  # of an element, all alike
 
 
 def inputs(

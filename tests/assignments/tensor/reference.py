@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from grader.assignment import Expected, Family
+from grader.assignment import Expected, Factor, Family
 
 ARRAYS = {
     "a": ("batch", "rows", "cols"),
@@ -17,6 +17,12 @@ ARRAYS = {
 }
 
 FAMILIES = {"normal": Family("everything is normal")}
+
+BATCH = "batch"
+FACTORS = {
+    "row_sums": (Factor(("a", "sums"), "rows", exponent=1), Factor(("a", "sums"), None)),
+    "add_bias": (Factor(("a", "bias", "shifted"), "cols", exponent=2),),
+}
 
 
 def inputs(
