@@ -79,6 +79,7 @@ class Checker:
     progress: Progress = lambda _: None
     gpu: Gpu | None = None  # where the session's module runs; None is the emulator
     findings: list[Finding] = field(default_factory=list)
+    unchecked: str = ""  # why the emulator could not give its opinion
 
     def run(self, test_id: str) -> TestResult:
         """Run all cases of a test up to the first that fails, and report the smallest failure."""
@@ -99,15 +100,18 @@ class Checker:
 
     def order_of_threads(self, test_id: str) -> TestResult | None:
         """Run the pinned cases for what only the emulator sees: faults, and results that depend on
-        which threads run first. Wrong numbers alone are somebody else's business, and what the
-        emulator cannot do is nobody's. None when nothing was seen."""
+        which threads run first. Wrong numbers alone are somebody else's business. None when nothing
+        was seen, or when the emulator cannot run this kernel: `unchecked` says why then."""
         tried: list[Case] = []
         for case in cases(self.assignment, self.part, test_id, self.master, pinned_only=True):
             tried.append(case)
             self.progress(f"{self.part.title}, {test_id}: case {len(tried)} on the emulator")
             problem = self.try_case(test_id, case)
-            if problem is None or problem.kind in EMULATORS_OWN:
+            if problem is None:
                 continue
+            if problem.kind in EMULATORS_OWN:
+                self.unchecked = problem.sentence
+                return None
             if problem.kind == "wrong_result":
                 self.session.stop()
                 problem = replace(problem, note=self._diagnose(test_id, case, problem))

@@ -287,7 +287,11 @@ class _Job:
             checker = Checker(
                 self.used, part, session, self.master, self.progress, findings=self.findings
             )
-            return checker.order_of_threads(test_id)
+            found = checker.order_of_threads(test_id)
+            if checker.unchecked:
+                where = f"{part.launcher} in {test_id}"
+                self._not_checked(f"the emulator cannot run {where}: {checker.unchecked}")
+            return found
 
     def _speed(
         self, part: Part, test_id: str, session: Session, checker: Checker

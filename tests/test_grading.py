@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import re
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 import grader
-from grader import build, checks, grading, sandbox
+from grader import build, checks, grading, sandbox, submission
 from grader.assignment import Assignment
 from grader.build import Module
 from grader.cases import parse_token
@@ -25,6 +26,8 @@ from grader.errors import AssignmentError, BuildFailed, InfrastructureError, Rej
 from grader.sandbox import Sandbox
 from grader.score import Score, encode, schema
 from grader.session import Session
+from grader.target import Target
+from tests.fake_gpu import FakeGpu
 
 SUBMISSIONS = Path(__file__).parent / "submissions"
 OURS = [
@@ -187,6 +190,125 @@ def test_progress_is_told(grade: Grade) -> None:
     assert "Saxpy, general: case 2" in told
 
 
+# On a GPU ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    """Makes this a machine with a GPU on which every submission is as right as `saxpy/right`; only
+    what the emulator says about it is its own."""
+    found = FakeGpu()
+    found.unshareable = "it is made of numpy"
+
+    def build_for_gpu(_: object, used: Assignment, *__: object) -> Module:
+        right = submission.read(SUBMISSIONS / used.id / "right", used)
+        return build.build(right, used)
+
+    monkeypatch.setattr(grading, "choose_target", lambda _: Target("cuda", "Fake GPU", found))
+    monkeypatch.setattr(grading, "_build", build_for_gpu)
+    return found
+
+
+on_gpu = pytest.mark.usefixtures("gpu")
+
+
+@on_gpu
+def test_a_gpu_decides_and_the_emulator_agrees(grade: Grade) -> None:
+    told: list[str] = []
+    score = grade("saxpy/right", progress=told.append)
+    assert (score.score, score.environment.backend) == (10.0, "cuda")
+    assert (score.findings, score.environment.notes) == ([], [])
+    assert "Compiling for the emulator's checkers" in told
+    assert "Saxpy, base: case 2 on the emulator" in told
+
+
+@on_gpu
+def test_large_shapes_that_do_not_fit_are_named(grade: Grade) -> None:
+    (_, general) = grade("saxpy/right").parts[0].tests
+    assert general.passed is True
+    assert general.message.startswith("not run: n=16777217, normal data (1 GB of GPU memory")
+
+
+@on_gpu
+def test_a_race_that_a_gpu_hides_is_seen_by_the_emulator(grade: Grade) -> None:
+    score = grade("saxpy/racy")
+    assert verdicts(score) == {"saxpy.base": False, "saxpy.general": None}
+    assert score.score == 0
+    assert checks.RACE in score.parts[0].tests[0].message
+
+
+@on_gpu
+def test_a_fault_that_a_gpu_forgives_is_a_finding(
+    grade: Grade, saxpy_folder: Callable[..., Path]
+) -> None:
+    text = (
+        "__global__ void harm(float* out) { __shared__ float s[1]; out[0] = s[0] + *((float*)8); }"
+    )
+    score = grade(saxpy_folder("    harm<<<1, 1, 0, stream>>>(out);", text))
+    assert verdicts(score)["saxpy.base"] is False
+    assert [finding.kind for finding in score.findings] == ["illegal_address"]
+
+
+@on_gpu
+def test_wrong_numbers_of_the_emulator_alone_are_nobodys_fault(grade: Grade) -> None:
+    """The GPU decides about numbers: code may differ there (__CUDA_ARCH__)."""
+    score = grade("saxpy/wrong_offset")
+    assert (score.score, score.findings) == (10.0, [])
+
+
+@on_gpu
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("does_not_compile", r"the emulator cannot run this file \(saxpy\.cu:4"),
+        ("undefined_helper", r"the emulator cannot load this file: blocks_for\(int\) is used"),
+        ("load_crash", "the emulator cannot load this file: while the module was loaded, it"),
+        ("spins", r"the emulator cannot run launch_saxpy in (base|general): saxpy\.cu:10: "),
+    ],
+)
+def test_what_the_emulator_cannot_run_is_a_note_and_no_failure(
+    grade: Grade, name: str, note: str
+) -> None:
+    score = grade(f"saxpy/{name}")
+    assert (score.status, score.score, score.findings) == ("graded", 10.0, [])
+    assert score.environment.notes
+    for said in score.environment.notes:
+        assert re.match(f"findings not checked: {note}", said), said
+
+
+@on_gpu
+def test_inline_assembly_is_for_gpus_alone(grade: Grade, saxpy_folder: Callable[..., Path]) -> None:
+    text = '__global__ void ptx(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(*x)); }'
+    score = grade(saxpy_folder("", text))
+    assert score.score == 10.0
+    assert len(score.environment.notes) == 1
+
+
+def test_speed_is_not_measured_where_memory_cannot_be_shared(grade: Grade, gpu: FakeGpu) -> None:
+    (row_sums, _) = grade("tensor/right").parts
+    assert row_sums.timing is None
+    assert row_sums.tests[1].message == f"not measured: {gpu.unshareable}"
+    assert (row_sums.tests[1].passed, row_sums.score) == (None, 3.0)
+
+
+@on_gpu
+def test_speed_without_marks_is_not_measured(tensor_native: Assignment, grade: Grade) -> None:
+    speed = msgspec.structs.replace(tensor_native.test("speed"), marks={})
+    used = dataclasses.replace(tensor_native, tests={**tensor_native.tests, "speed": speed})
+    score = grading.grade(SUBMISSIONS / "tensor" / "right", assignment=used)
+    assert score.parts[0].tests[1].message == grading.NO_MARKS
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_speed_can_be_left_out(grade: Grade, request: pytest.FixtureRequest, backend: str) -> None:
+    if backend == "cuda":
+        request.getfixturevalue("gpu")
+    (row_sums, _) = grade("tensor/right", timed=False).parts
+    assert row_sums.tests[1].message == "not scored: speed was left out on request"
+    assert (row_sums.tests[1].passed, row_sums.tests[1].score) == (None, 0.0)
+    assert row_sums.timing is None
+
+
 # A failure can be repeated -----------------------------------------------------------------------
 
 
@@ -205,6 +327,25 @@ def test_the_repro_line_shows_the_failure_again(
     if failure.actual is not None:
         assert problem.mismatch is not None
         assert problem.mismatch.actual == failure.actual
+
+
+def test_a_case_for_a_gpu_is_no_fault_of_the_submission(
+    saxpy_native: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "saxpy.general:n=16777217,family=normal,scale=1.0,seed=5"
+    part, test, case = parse_token(token, saxpy_native)
+    right = SUBMISSIONS / "saxpy" / "right"
+    monkeypatch.setattr(grading, "MAX_ELEMENTS", 1 << 20)
+    with pytest.raises(InfrastructureError, match="too large for the emulator: it needs a GPU"):
+        grading.repro(right, part, test, case, saxpy_native, "cpu")
+
+
+@on_gpu
+def test_a_case_that_is_too_large_for_this_gpu(saxpy_native: Assignment) -> None:
+    token = "saxpy.general:n=16777217,family=normal,scale=1.0,seed=5"
+    part, test, case = parse_token(token, saxpy_native)
+    with pytest.raises(InfrastructureError, match="the GPU is too small for this case: 1 GB of"):
+        grading.repro(SUBMISSIONS / "saxpy" / "right", part, test, case, saxpy_native)
 
 
 def test_repro_shows_what_was_printed(
