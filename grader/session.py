@@ -228,6 +228,9 @@ class Session:
         wall = time.perf_counter() - began
         if isinstance(answer, Fault):
             return answer
+        if not all(math.isfinite(told) and told >= 0 for told in (answer.done, answer.settled)):
+            self.stop()
+            return TAMPERED
         return Timed(answer.done / 1e3, answer.settled / 1e3, wall, answer.sentence)
 
     def _refused(self, launcher: str, first: bytes) -> Fault:

@@ -90,8 +90,8 @@ class SpeedTest:
         make = functools.partial(Trial, self.gpu, self.assignment, self.part, dims, base)
         repeat = 0 if before is None else len(before.pairs)
         rng = np.random.default_rng([seed(self.master, *names, "variations"), repeat])
-        names = (self.assignment.id, self.part.id, test_id, "ambush")
-        chosen = seed(self.master, *names) % len(test.shapes)
+        drawn = seed(self.master, self.assignment.id, self.part.id, test_id, "ambush")
+        chosen = drawn % len(test.shapes)
         ambush = before is None and number == chosen
         return measure(self.gpu, self.session, make, rng, before, ambush)
 

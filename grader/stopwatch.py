@@ -188,6 +188,6 @@ def busy(beside: list[Pair], alone: float) -> str:
     if usual <= BUSY * alone:
         return ""
     return (
-        f"the memory was {usual / alone:.2f} times slower while the submission's process was alive, "
-        "and idle, than without it"
+        f"the memory was {usual / alone:.2f} times slower while the submission's process was "
+        "there, with nothing to do, than without it"
     )
