@@ -195,11 +195,18 @@ def test_a_table_shows_the_worst_of_each_row_first() -> None:
     assert audit.table(records, ["part"]) == [("dinp", "0.300", "b")]
 
 
+def test_the_worst_of_every_kind_and_of_every_kernel_is_kept() -> None:
+    records = [record(0.1, name="a"), record(0.3, name="b"), record(0.2, name="b")]
+    assert audit.condensed(records) == [record(0.3, name="b"), record(0.1, name="a")]
+    assert audit.table(audit.condensed(records), ["kernels"]) == audit.table(records, ["kernels"])
+
+
 def test_the_page_of_the_audit_is_made_from_its_json(tmp_path: Path) -> None:
     records = [record(0.25), record(math.inf, "xhat in half")]
     report = {
         "device": "a card",
         "date": "today",
+        "compared": 6,
         "conclusion": audit.conclude(records),
         "records": [vars(one) for one in records],
     }

@@ -312,6 +312,7 @@ def main() -> None:
     chosen = given.only or list(STEPS)
     if given.backend == "cpu":
         chosen = [name for name in chosen if name not in NEED_A_GPU]
+        print("a rehearsal on the cpu backend: whatever needs a GPU will be missing")
     job = Job(given.backend, given.out, given.quick, given.processes, given.repeats, results)
     results["accept"]["command"] = shlex.join(["python", "-m", "tests.gpu.accept", *sys.argv[1:]])
     well = perform(job, chosen)

@@ -117,7 +117,8 @@ def judge(
     speed: Mapping[str, Row],
     twin: Row | None,
 ) -> Row:
-    """One line of the table. speed: part -> what was measured; twin: that of the honest twin."""
+    """One line of the table. cpu, cuda: None for a verdict that is missing; speed: part -> what was
+    measured; twin: that of the honest twin."""
     problems = []
     if cpu is None or "error" in cpu:
         problems.append(f"cpu: {cpu['error'] if cpu else 'not graded'}")
