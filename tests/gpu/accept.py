@@ -1,17 +1,20 @@
 """Acceptance on a real GPU: one command that produces all results in this folder.
 
-    python -m tests.gpu.accept [--only STEP ...] [--quick] [--out FOLDER]
+    python -m tests.gpu.accept --backend cpu --only graded        (on any machine, before)
+    python -m tests.gpu.accept [--only STEP ...] [--names PATTERN ...] [--quick] [--out FOLDER]
     python -m tests.gpu.accept --steps
 
 Steps run in order; one that fails does not take the others with it, and leaves earlier results as
 they were. What is compiled and checked runs in parallel first; what is timed has the GPU for
 itself. Each step fills one key of accept.json, grading.json or speed.json; accept.md is made from
-these, whatever they hold. `--backend cpu` rehearses what needs no GPU.
+these, whatever they hold. With `--backend cpu`, steps that need a GPU are left out; the verdicts of
+both backends are kept side by side. `--names` does a step again for some submissions only.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import functools
 import json
 import multiprocessing
@@ -23,7 +26,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,11 +58,14 @@ class Job:
     processes: int
     repeats: int
     results: dict[str, Row]
+    names: Sequence[str] = ("*",)
 
     def submissions(self) -> list[Expectation]:
         """What is graded; a few of each kind when quick."""
         found = verdicts.everything()
-        return found[:2] + found[2::9] if self.quick else found
+        if self.quick:
+            found = found[:2] + found[2::9]
+        return [e for e in found if any(fnmatch.fnmatch(e.name, name) for name in self.names)]
 
     def save(self) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -87,12 +93,14 @@ def machine(job: Job) -> None:
 
 
 def compiled(job: Job) -> None:
-    """Every submission, for both backends, in parallel."""
-    first, *others = [str(expect.folder) for expect in job.submissions()]
+    """Every submission, for the emulator too: its checkers are asked whatever the backend."""
+    first = str(timings.folder_of("solution"))
+    others = [folder for e in job.submissions() if (folder := str(e.folder)) != first]
     with _pool(job) as pool:
 
         def built(folders: list[str]) -> list[Row]:
-            tasks = [(folder, backend) for folder in folders for backend in _backends(job)]
+            backends = ("cuda", "cpu") if job.backend == "cuda" else ("cpu",)
+            tasks = [(folder, backend) for folder in folders for backend in backends]
             futures = [pool.submit(verdicts.compile_one, *task) for task in tasks]
             return [_result(future) for future in futures]
 
@@ -106,21 +114,20 @@ def compiled(job: Job) -> None:
 
 
 def graded(job: Job) -> None:
-    """All verdicts but those on speed, on both backends, in parallel on the one GPU."""
-    found: dict[str, Row] = {}
+    """All verdicts but those on speed, in parallel on the one GPU."""
+    found: dict[str, Row] = job.results["grading"].setdefault("verdicts", {})
     with _pool(job) as pool:
         futures = {}
         # the longest first, so that they do not end last
         order = sorted(job.submissions(), key=lambda e: not verdicts.with_large_shapes(e))
         for expect in order:
-            for backend in _backends(job):
-                large = backend == "cuda" and verdicts.with_large_shapes(expect)
-                futures[expect.name, backend] = pool.submit(
-                    verdicts.verdict, str(expect.folder), backend, verdicts.parts_of(expect), large
-                )
-        for (name, backend), future in futures.items():
-            found.setdefault(name, {})[backend] = _result(future)
-    job.results["grading"]["verdicts"] = found
+            large = job.backend == "cuda" and verdicts.with_large_shapes(expect)
+            parts = verdicts.parts_of(expect)
+            futures[expect.name] = pool.submit(
+                verdicts.verdict, str(expect.folder), job.backend, parts, large
+            )
+        for name, future in futures.items():
+            found.setdefault(name, {})[job.backend] = _result(future)
 
 
 def audited(job: Job) -> None:
@@ -135,14 +142,17 @@ def audited(job: Job) -> None:
 
 def hostile(job: Job) -> None:
     """Cheats against the clock, and their honest twins."""
-    found: dict[str, dict[str, Row]] = {}
+    found: dict[str, dict[str, Row]] = job.results["speed"].setdefault("hostile", {})
+    done: set[tuple[str, str]] = set()
     for expect in job.submissions():
         if expect.folder.parent.name == "hostile":
             for part in expect.parts:
                 for name in filter(None, (expect.twin, expect.name)):
-                    if part not in found.setdefault(name, {}):
-                        found[name][part] = _tried(functools.partial(timings.time_part, name, part))
-                        job.results["speed"]["hostile"] = found
+                    if (name, part) not in done:
+                        done.add((name, part))
+                        found.setdefault(name, {})[part] = _tried(
+                            functools.partial(timings.time_part, name, part)
+                        )
                         job.save()
 
 
@@ -230,10 +240,6 @@ NEED_A_GPU = ("hostile", "repeats", "classics", "sanitized", "bench")
 # Helpers -----------------------------------------------------------------------------------------
 
 
-def _backends(job: Job) -> tuple[str, ...]:
-    return ("cuda", "cpu") if job.backend == "cuda" else ("cpu",)
-
-
 def _pool(job: Job) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("spawn")  # a CUDA context does not survive a fork
     return ProcessPoolExecutor(job.processes, mp_context=context)
@@ -298,6 +304,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(STEPS), metavar="STEP")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", HERE)))
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 3) - 2))
+    parser.add_argument("--names", nargs="+", default=["*"], help="such as 'hostile/*'")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--quick", action="store_true", help="little of everything: a rehearsal")
     parser.add_argument("--steps", action="store_true", help="say what the steps are, and end")
@@ -312,8 +319,9 @@ def main() -> None:
     chosen = given.only or list(STEPS)
     if given.backend == "cpu":
         chosen = [name for name in chosen if name not in NEED_A_GPU]
-        print("a rehearsal on the cpu backend: whatever needs a GPU will be missing")
-    job = Job(given.backend, given.out, given.quick, given.processes, given.repeats, results)
+    job = Job(
+        given.backend, given.out, given.quick, given.processes, given.repeats, results, given.names
+    )
     results["accept"]["command"] = shlex.join(["python", "-m", "tests.gpu.accept", *sys.argv[1:]])
     well = perform(job, chosen)
     print(pages.summary(results)[:SUMMARY])
