@@ -183,7 +183,9 @@ def _compile(
         f"ulimit -d {how.memory >> 10}; ulimit -t {how.seconds}; ulimit -c 0\n"
         f"{{ {shlex.join(configure)} && {shlex.join(build)} && "
         "find . -name '*.cu*.o' -exec nm -A -g --defined-only {} + > symbols; } > log 2>&1\n"
-        "code=$?; c++filt < log; exit $code"
+        "code=$?\n"
+        f"nm -g --defined-only {shlex.join(map(str, how.linked))} > linked 2>/dev/null\n"
+        "c++filt < log; exit $code"
     )
     with (work / "log").open("w+b") as log:
         process = box.start(
@@ -208,6 +210,7 @@ def _compile(
     if code != 0:
         raise _failure(text, submission, how, work)
     _refuse_two_definitions(target / "symbols", assignment, how, units)
+    _refuse_redefinitions(target)
     if how.leaves_module and not (target / f"submission{SUFFIX}").is_file():
         raise InfrastructureError("the build ended well but left no module")
     return text
@@ -243,6 +246,21 @@ def _refuse_two_definitions(
 
 
 # Failing -----------------------------------------------------------------------------------------
+
+
+def _refuse_redefinitions(target: Path) -> None:
+    """Since the linker takes the first of two equal functions, a submission that defines one of the
+    runtime's, such as cudaEventElapsedTime, would put itself between the grader and the device."""
+
+    def functions(name: str) -> set[str]:
+        with (target / name).open(errors="replace") as file:
+            return set(re.findall(r" T (\w+)$", file.read(), re.M))
+
+    for name in sorted(functions("symbols") & functions("linked")):
+        raise BuildFailed(
+            f"{name} is a function of the CUDA runtime or of the grader: call yours another name",
+            "",
+        )
 
 
 class _Unexplained(BuildFailed):

@@ -13,6 +13,7 @@ What is said of PTX or of a kernel is brought back to the student's own line.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from pathlib import Path
 
 from grader.submission import Submission
@@ -22,7 +23,7 @@ FRONT_END = re.compile(
     r"^(?P<file>\S.*?)\((?P<line>\d+)\): "
     r"(?:catastrophic )?(?P<kind>error|warning|note)(?: #\d+(?:-D)?)?: (?P<text>.*)"
 )
-END = re.compile(r"^At end of source: error(?: #\d+(?:-D)?)?: (?P<text>.*)")
+END = re.compile(r"^At end of source: error.*?: ")
 CARET = re.compile(r"^ *\^ *$")
 INSTANTIATED = re.compile(r" at line (?P<line>\d+) of (?P<file>.*)$")
 INLINE_PTX = re.compile(
@@ -52,40 +53,47 @@ def translate(log: str, submission: Submission, folder: Path) -> str:
     place in a file is one of `device code` or of the `end of the file`."""
     said: list[str] = []
     lines = log.splitlines()
-    names = {file.name for file in submission.files}
     for number, line in enumerate(lines):
-        if match := FRONT_END.match(line):
-            user = _user_of(lines[number + 1 :]) if match["kind"] == "error" else None
-            if user and user[0] in names and match["file"] not in names:
-                inside = f"(in {match['file']}:{match['line']})"
-                said.append(f"{user[0]}:{user[1]}: error: {match['text'].strip()} {inside}")
-                continue
-            said.append(
-                f"{match['file']}:{match['line']}: {match['kind']}: {match['text'].strip()}"
-            )
-        elif match := END.match(line):
-            opened = FRONT_END.match(lines[number + 1]) if number + 1 < len(lines) else None
-            place = f"{opened['file']}:{opened['line']}: " if opened else "end of the file: "
-            said.append(f"{place}error: {match['text']} at the end of the file")
-        elif not line or _is_quote(lines, number):
-            continue  # quotations show __global__ as __attribute__((global))
-        elif match := INLINE_PTX.match(line):
-            place = _place_in(folder / match["ptx"], int(match["line"]), submission)
-            said.append(f"{place or NOWHERE}error: in inline PTX: {match['text']}")
-        elif match := KERNEL.match(line):
-            name = kernel_name(match["kernel"])
-            text = _in_decimals(match["text"])
-            place = _place_of(name, submission)
-            said.append(f"{place or NOWHERE}error: the kernel {name} {text}")
-        elif match := (UNRESOLVED.match(line) or UNLINKED.match(line)):
-            said.append(f"undefined reference to `{match['name']}'")
-        elif match := TWICE.match(line):
-            said.append(f"{NOWHERE}error: {match['text']}")
-        elif (match := ASSEMBLER.match(line)) and match["text"] != ABORTED:
-            said.append(f"{NOWHERE}error: {_in_decimals(match['text'])}")
-        else:
-            said.append(line)
+        if FRONT_END.match(line) or END.match(line):
+            said.append(_front_end(lines, number, submission))
+        elif line and not _is_quote(lines, number):  # quotes say __attribute__((global))
+            said.append(_assembler(line, submission, folder))
     return "\n".join(said)
+
+
+def _front_end(lines: list[str], number: int, submission: Submission) -> str:
+    """What cudafe++ or cicc say in this line, with the place that those below it tell."""
+    match = FRONT_END.match(lines[number])
+    if match is None:
+        text = END.sub("", lines[number])
+        opened = FRONT_END.match(lines[number + 1]) if number + 1 < len(lines) else None
+        place = f"{opened['file']}:{opened['line']}" if opened else "end of the file"
+        return f"{place}: error: {text} at the end of the file"
+    file, line, kind, text = match["file"], match["line"], match["kind"], match["text"].strip()
+    names = {file.name for file in submission.files}
+    if kind == "error" and file not in names:
+        user = _user_of(lines, number)
+        if user is not None and user[0] in names:
+            return f"{user[0]}:{user[1]}: error: {text} (in {file}:{line})"
+    return f"{file}:{line}: {kind}: {text}"
+
+
+def _assembler(line: str, submission: Submission, folder: Path) -> str:
+    """What ptxas or nvlink say; a line of anybody else's stays as it is."""
+    if match := INLINE_PTX.match(line):
+        place = _place_in(folder / match["ptx"], int(match["line"]), submission)
+        return f"{place or NOWHERE}error: in inline PTX: {match['text']}"
+    if match := KERNEL.match(line):
+        name = kernel_name(match["kernel"])
+        place = _place_of(name, submission)
+        return f"{place or NOWHERE}error: the kernel {name} {_in_decimals(match['text'])}"
+    if match := (UNRESOLVED.match(line) or UNLINKED.match(line)):
+        return f"undefined reference to `{match['name']}'"
+    if match := TWICE.match(line):
+        return f"{NOWHERE}error: {match['text']}"
+    if (match := ASSEMBLER.match(line)) and match["text"] != ABORTED:
+        return f"{NOWHERE}error: {_in_decimals(match['text'])}"
+    return line
 
 
 def machine_fault(log: str) -> str:
@@ -94,11 +102,11 @@ def machine_fault(log: str) -> str:
     return match["text"] if match else ""
 
 
-def _user_of(lines: list[str]) -> tuple[str, str] | None:
-    """(file, line) that made the compiler look at a template of a library: the last one named
-    under the error that stands before these lines."""
+def _user_of(lines: list[str], number: int) -> tuple[str, str] | None:
+    """(file, line) that made the compiler look at a template of a library: the last one that is
+    named between the error in this line and the next one."""
     found = None
-    for line in lines:
+    for line in islice(lines, number + 1, None):
         match = FRONT_END.match(line)
         if match and match["kind"] != "note":
             break
@@ -135,7 +143,8 @@ def _place_in(ptx: Path, number: int, submission: Submission) -> str:
 def _place_of(kernel: str, submission: Submission) -> str:
     """Where a kernel is written down: the first `__global__` with its name after it."""
     name = re.split(r"[<(]", kernel)[0].split("::")[-1]
-    wanted = re.compile(rf"__global__[^;{{}}]*?\b{re.escape(name)}\s*\(")
+    # so many letters at most: a file may be nothing but such words
+    wanted = re.compile(rf"__global__[^;{{}}]{{0,300}}?\b{re.escape(name)}\s*\(")
     for file in submission.files:
         text = file.data.decode(errors="replace")
         if match := wanted.search(text):

@@ -27,7 +27,8 @@ class Recipe:
     headers: how paths of the library's own headers begin, which nobody wants to read.
     seconds, memory (bytes): the most that a compiler may take. leaves_module: False when code is
     only compiled to see whether it can be. wrapped: each .cu file is compiled by way of a file of
-    ours that includes it, because the compiler would not take every file name.
+    ours that includes it, because the compiler would not take every file name. linked: what the
+    submission is linked with, and must not define again.
     """
 
     project: Path
@@ -38,6 +39,7 @@ class Recipe:
     memory: int
     leaves_module: bool = True
     wrapped: bool = False
+    linked: tuple[Path, ...] = ()
 
     def units(self, sources: Sequence[str]) -> dict[str, str]:
         """The files that are compiled, and the names of the student's files that are in them."""
@@ -75,6 +77,7 @@ def cpu(parts: Native) -> Recipe:
         headers=(f"{places.EMULATOR}/include/",),
         seconds=60,
         memory=3 << 30,
+        linked=(parts.binding, parts.runtime),
     )
 
 
@@ -90,10 +93,11 @@ def cuda(kit: Toolkit, arch: str, parts: Native | None = None) -> Recipe:
         project=places.NATIVE / "submission" / "cuda",
         options=(f"-DNVCC={kit.nvcc}", f"-DCXX={tools.compiler()}", f"-DARCH={arch}", *linked),
         readable=(*kit.folders, *((parts.binding, parts.runtime) if parts else ())),
-        headers=(f"{kit.include}/cccl/", f"{kit.include}/"),
+        headers=kit.header_folders,
         # templates of CUB and of cooperative groups, compiled for the device and for the host
         seconds=180,
         memory=4 << 30,
         leaves_module=parts is not None,
         wrapped=True,
+        linked=(parts.binding, parts.runtime) if parts else (),
     )

@@ -52,6 +52,15 @@ class Toolkit:
         outside = {folder for folder in found if not folder.is_relative_to("/usr")}
         return sorted(f for f in outside if not any(f.is_relative_to(o) for o in outside - {f}))
 
+    @property
+    def header_folders(self) -> tuple[str, ...]:
+        """How the paths of the toolkit's own headers may begin in what nvcc says."""
+        here = self.nvcc.parent  # nvcc finds everything by way of its own folder
+        folders = [self.include, here / ".." / "include"]
+        folders += [here / ".." / path.relative_to(self.root)
+                    for path in self.root.glob("targets/*/include")]  # fmt: skip
+        return tuple(f"{folder}/{name}" for folder in folders for name in ("cccl/", ""))
+
 
 def find() -> Toolkit:
     """The toolkit of this machine.

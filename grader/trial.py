@@ -44,11 +44,13 @@ GUARD_WORDS = GUARD_BYTES // 4
 
 @dataclass(frozen=True)
 class Base:
-    """One case with its float64 answers, from which all data of a trial follow."""
+    """One case with its float64 answers, from which all data of a trial follow, and the order in
+    which its rows are repeated there."""
 
     dims: dict[str, int]
     inputs: dict[str, NDArray[np.float32]]
     expected: dict[str, Expected]
+    order: NDArray[np.uint32]
 
 
 def base_case(
@@ -58,7 +60,8 @@ def base_case(
     small = variation.base_dims(assignment, dims)
     rng = np.random.Generator(np.random.PCG64([seed, 0]))
     inputs = assignment.inputs(part, family, small, 1.0, rng)
-    return Base(small, inputs, assignment.expected(part, small, inputs, bound))
+    expected = assignment.expected(part, small, inputs, bound)
+    return Base(small, inputs, expected, variation.order(assignment, dims, small, rng))
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ class Trial:
                         ctypes.c_void_p(to),
                         ctypes.c_void_p(self._base_inputs[name].address),
                         ctypes.c_ulonglong(size),
-                        _record(rule),
+                        self._record(rule),
                     ],
                 )
             for name in self.part.outputs:
@@ -208,6 +211,8 @@ class Trial:
             name: self._keep(gpu.upload(np.ascontiguousarray(self.base.inputs[name])))
             for name in self.input_names
         }
+        self._order = self._keep(gpu.upload(self.base.order))
+        self._nothing = self._keep(gpu.upload(np.zeros(1, np.uint32)))  # for arrays without rows
         self._values: dict[str, Memory] = {}
         self._allowed: dict[str, Memory] = {}
         for name in self.part.outputs:
@@ -253,7 +258,7 @@ class Trial:
                 ctypes.c_void_p(self._allowed[name].address),
                 ctypes.c_ulonglong(size),
                 ctypes.c_uint(POISON),
-                _record(self._rule(chosen, name)),
+                self._record(self._rule(chosen, name)),
                 ctypes.c_void_p(self._verdicts.address + slot * _VERDICT.itemsize),
             ],
         )
@@ -324,7 +329,23 @@ class Trial:
         return self._memory[pool].address + self._layouts[pool].offset(number, name)
 
     def _rule(self, chosen: Variation, name: str) -> Rule:
-        return variation.rule(chosen, self.assignment, self.part, name, self.dims, self.base.dims)
+        return variation.rule(
+            chosen,
+            self.assignment,
+            self.part,
+            name,
+            self.dims,
+            self.base.dims,
+            self.base.order,
+        )
+
+    def _record(self, rule: Rule) -> _Variation:
+        order = self._order if rule.rows > 1 else self._nothing
+        vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
+        return _Variation(
+            rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, order.address,
+            len(vectors), (_Factor * variation.MAX_FACTORS)(*vectors),
+        )  # fmt: skip
 
     def _kernel(self, name: str, size: int) -> Any:
         index = "unsigned" if size < 1 << 32 else "unsigned long long"
@@ -376,6 +397,7 @@ class _Variation(ctypes.Structure):
         ("inner", ctypes.c_ulonglong),
         ("multiplier", ctypes.c_ulonglong),
         ("shift", ctypes.c_ulonglong),
+        ("order", ctypes.c_void_p),
         ("factors", ctypes.c_int),
         ("factor", _Factor * variation.MAX_FACTORS),
     )
@@ -384,11 +406,3 @@ class _Variation(ctypes.Structure):
 _VERDICT = np.dtype(
     [("wrong", "u8"), ("first", "u8"), ("unwritten", "u8"), ("worst", "u4"), ("_", "u4")]
 )
-
-
-def _record(rule: Rule) -> _Variation:
-    vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
-    return _Variation(
-        rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, len(vectors),
-        (_Factor * variation.MAX_FACTORS)(*vectors),
-    )  # fmt: skip

@@ -63,8 +63,9 @@ def parse(log: str) -> tuple[Usage, ...]:
             found[-1] = replace(
                 found[-1], registers=int(match[1]), shared=int(shared[1]) if shared else 0
             )
-    kernels = [usage for usage in found if not EMPTY.fullmatch(usage.kernel)]
-    return tuple(sorted(kernels, key=lambda usage: usage.kernel))
+    # a set: two files that include one kernel compile it alike
+    kernels = {usage for usage in found if not EMPTY.fullmatch(usage.kernel)}
+    return tuple(sorted(kernels, key=lambda usage: (usage.kernel, usage.registers)))
 
 
 def kernel_name(signature: str) -> str:

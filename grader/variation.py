@@ -37,20 +37,22 @@ class Vector:
 
 @dataclass(frozen=True)
 class Rule:
-    """How one array follows from its base array. Without a batch dimension, rows is 1."""
+    """How one array follows from its base array: row r is row order[(multiplier * r + shift) %
+    rows] of the base, times the factors. Without a batch dimension, rows is 1."""
 
     rows: int
     base_rows: int
     inner: int
     multiplier: int
     shift: int
+    order: NDArray[np.uint32]
     vectors: tuple[Vector, ...]
 
     def base_index(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
         """Flat index in the base array for flat indices in the varied one."""
         rest, column = np.divmod(index, self.inner)
         slices, row = np.divmod(rest, self.rows)
-        base = (self.multiplier * row + self.shift) % self.rows % self.base_rows
+        base = self.order[(self.multiplier * row + self.shift) % self.rows].astype(np.int64)
         found: NDArray[np.int64] = (slices * self.base_rows + base) * self.inner + column
         return found
 
@@ -74,8 +76,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Variation:
-    """One choice: row r is row (multiplier * r + shift) % rows % base_rows of the base, and
-    keys[n] chooses the factors of the part's n-th symmetry."""
+    """One choice: where in the order of rows to begin and in which steps to go on, and for the
+    part's n-th symmetry the key of its factors."""
 
     multiplier: int
     shift: int
@@ -91,6 +93,17 @@ def base_dims(assignment: Assignment, dims: Dims, elements: int = BASE_ELEMENTS)
         while small[batch] % 2 == 0 and math.prod(small.values()) > elements:
             small[batch] //= 2
     return small
+
+
+def order(
+    assignment: Assignment, dims: Dims, base: Dims, rng: np.random.Generator
+) -> NDArray[np.uint32]:
+    """The rows of the base, each equally often, in a random order: no part of the varied rows tells
+    anything about the rest, so a kernel that looks at some of them only is wrong."""
+    if assignment.batch is None:
+        return np.zeros(1, np.uint32)
+    rows, base_rows = dims[assignment.batch], base[assignment.batch]
+    return rng.permutation(np.arange(rows, dtype=np.uint32) % np.uint32(base_rows))
 
 
 def draw(assignment: Assignment, part: Part, dims: Dims, rng: np.random.Generator) -> Variation:
@@ -111,6 +124,7 @@ def rule(
     array: str,
     dims: Dims,
     base: Dims,
+    order: NDArray[np.uint32],
 ) -> Rule:
     """What a variation means for one array."""
     names = assignment.arrays[array]
@@ -123,7 +137,11 @@ def rule(
         _vector(factor, key, names, dims) for factor, key in factors if array in factor.arrays
     )
     assert len(vectors) <= MAX_FACTORS
-    return Rule(rows, base_rows, inner, variation.multiplier, variation.shift % rows, vectors)
+    if rows == 1:
+        order = np.zeros(1, np.uint32)
+    return Rule(
+        rows, base_rows, inner, variation.multiplier, variation.shift % rows, order, vectors
+    )
 
 
 def _vector(factor: Factor, key: int, names: Sequence[str], dims: Dims) -> Vector:

@@ -259,6 +259,19 @@ def test_a_missing_header_is_named(
     assert no_machine_paths(error, cache)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("cudaEventElapsedTime", "float*, cudaEvent_t, cudaEvent_t"), ("cudaDeviceSynchronize", "")],
+)
+def test_the_runtime_cannot_be_defined_again(
+    built: Make, saxpy_folder: Callable[..., Path], name: str, parameters: str
+) -> None:
+    """A submission's own cudaEventElapsedTime would tell the grader any time that it likes."""
+    text = f'extern "C" cudaError_t {name}({parameters}) {{ return cudaSuccess; }}\n'
+    with pytest.raises(BuildFailed, match=f"^{name} is a function of the CUDA runtime"):
+        built(saxpy_folder("", text))
+
+
 def test_a_function_that_two_files_define_in_a_header_is_no_error(
     built: Make, saxpy_folder: Callable[..., Path]
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import build, places, recipe, sandbox, submission, toolkit
+from grader import build, sandbox, submission, toolkit
 from grader.assignment import Assignment, load
 from grader.build import Module
 from grader.errors import BuildFailed, InfrastructureError
@@ -461,30 +461,7 @@ def test_an_architecture_that_nvcc_does_not_know_is_no_fault_of_the_submission(
         build.cross_check(read, saxpy, box, "sm_20")
 
 
-@pytest.mark.parametrize("arch", ["", "sm_9", "90", "sm_90 -o /tmp/x", "compute_90", "sm_90;x"])
-def test_an_architecture_is_a_word(arch: str) -> None:
-    kit = Toolkit(Path("nvcc"), Path("/"), Path("/"), Path("/"), (13, 0))
-    with pytest.raises(InfrastructureError, match="is no architecture of a GPU"):
-        recipe.cuda(kit, arch)
-
-
-# The recipe --------------------------------------------------------------------------------------
-
-
-def test_a_recipe_shows_what_it_names() -> None:
-    kit = Toolkit(
-        Path("/opt/k/bin/nvcc"), Path("/opt/k"), Path("/opt/k/i"), Path("/opt/k/l"), (13, 0)
-    )
-    parts = Native("0", Path("/opt/k/l/libcudart_static.a"), Path("/cache/binding.o"))
-    how = recipe.cuda(kit, "sm_90a", parts)
-    assert {kit.root, parts.binding} <= set(how.readable)
-    assert how.leaves_module
-    assert "-DARCH=sm_90a" in how.options
-    assert not recipe.cuda(kit, "sm_90a").leaves_module
-    assert how.across_files() != how
-    assert how.across_files().across_files() == how.across_files()
-    assert places.EMULATOR not in how.readable
-    assert not any("emulator" in option for option in how.options)
+# The linker --------------------------------------------------------------------------------------
 
 
 def test_functions_that_the_binding_wraps_are_wrapped(

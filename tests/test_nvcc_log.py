@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,10 @@ def test_an_error_of_the_front_end_loses_the_quotation() -> None:
         (
             "ptxas error   : File uses too much global constant data (0x13880 bytes, 0x10000 max)",
             "device code: error: File uses too much global constant data (80000 bytes, 65536 max)",
+        ),
+        (
+            "cuda_bf16.hpp(3): note #1-D: function",
+            "cuda_bf16.hpp:3: note: function",
         ),
         ("something else", "something else"),
     ],
@@ -155,3 +160,13 @@ def test_an_nvcc_that_does_not_fit_this_machine(log: str, fault: str) -> None:
 )
 def test_what_a_submission_says_is_no_fault_of_the_machine(log: str) -> None:
     assert nvcc_log.machine_fault(log) == ""
+
+
+def test_a_file_of_a_million_kernels_takes_no_time() -> None:
+    hostile = Submission("x", Path(), (SourceFile("k.cu", b"__global__ " * 30_000),), "")
+    began = time.process_time()
+    error = "ptxas error   : Entry function 'k(float*)' uses too much shared data (0x1 bytes)"
+    assert nvcc_log.translate(error, hostile, Path()).startswith("device code: error: the kernel k")
+    nvcc_log.translate("\n".join(["x.h(1): error: y"] * 20_000), hostile, Path())
+    nvcc_log.translate("/" * (1 << 20), hostile, Path())
+    assert time.process_time() - began < 20

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from grader import toolkit, tools
+from grader import build, diagnostics, submission, toolkit, tools
+from grader.assignment import Assignment
 from grader.errors import InfrastructureError
 from grader.toolkit import Toolkit
 
@@ -183,6 +185,19 @@ def test_only_folders_outside_of_usr_have_to_be_shown() -> None:
     assert kit.folders == [opt, Path("/opt/libraries")]
 
 
+def test_its_headers_are_known_as_nvcc_names_them(
+    nowhere: Path, tree: Make, tmp_path: Path
+) -> None:
+    (nowhere / "nvcc").symlink_to(tree(tmp_path / "kit"))
+    folders = toolkit.find().header_folders
+    for header in (
+        f"{tmp_path}/kit/targets/x86_64-linux/include/cuda_fp16.hpp",
+        f"{tmp_path}/kit/bin/../targets/x86_64-linux/include/cuda_fp16.hpp",
+        f"{tmp_path}/kit/bin/../include/cccl/cuda_fp16.hpp",
+    ):
+        assert diagnostics.without(header, folders) == "cuda_fp16.hpp"
+
+
 def test_the_toolkit_of_this_machine(nvidia: Toolkit) -> None:
     assert (nvidia.include / "cuda_runtime.h").is_file()
     assert (nvidia.libraries / "libcudart_static.a").is_file()
@@ -190,3 +205,33 @@ def test_the_toolkit_of_this_machine(nvidia: Toolkit) -> None:
     assert f"release {nvidia.version[0]}.{nvidia.version[1]}," in said.stdout
     assert nvidia.nvcc.is_relative_to(nvidia.root)
     assert tools.identity(nvidia.nvcc) in nvidia.identity
+
+
+@pytest.mark.slow
+def test_the_wheels_of_the_extra_are_a_toolkit(
+    root: Path,
+    saxpy: Assignment,
+    submissions: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extra = [name for name in project["optional-dependencies"]["cuda"] if name.startswith("nvidia")]
+    python = getattr(sys, "_base_executable", sys.executable)
+    packages = tmp_path / "site-packages"
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--target", packages, *extra], check=True
+    )
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("KERNEL_GRADER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    if shutil.which("nvcc"):
+        pytest.skip("nvcc is in /usr/bin")
+    assert toolkit.find().root == packages / "nvidia" / "cu13"
+    assert toolkit.find().version == (13, 0)
+    for name in ("right", "two_files"):
+        read = submission.read(submissions / "saxpy" / name, saxpy)
+        module = build.build(read, saxpy, backend="cuda")
+        assert [usage.registers > 0 for usage in module.usage] == [True]

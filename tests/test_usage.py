@@ -69,6 +69,10 @@ def test_a_kernel_that_cub_only_asks_is_left_out() -> None:
     assert usage.parse(f"ptxas info    : Compiling entry function '{kernel}' for 'sm_90'\n") == ()
 
 
+def test_a_kernel_that_two_files_include_is_told_of_once() -> None:
+    assert usage.parse(LOG + LOG) == usage.parse(LOG)
+
+
 def test_a_log_without_kernels() -> None:
     assert usage.parse("") == ()
     assert usage.parse("ptxas info    : Used 24 registers, used 0 barriers\n") == ()

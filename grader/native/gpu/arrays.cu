@@ -20,7 +20,7 @@ struct Factor {
 };
 
 // How an array follows from its base: row r of the batch dimension is row
-// (multiplier * r + shift) % rows % base_rows of the base, times the factors.
+// order[(multiplier * r + shift) % rows] of the base, times the factors.
 // `inner` elements lie between two rows, `rows * inner` between two slices.
 struct Variation {
     unsigned long long rows;
@@ -28,6 +28,7 @@ struct Variation {
     unsigned long long inner;
     unsigned long long multiplier;
     unsigned long long shift;
+    const unsigned int* order;
     int factors;
     Factor factor[MAX_FACTORS];
 };
@@ -63,7 +64,7 @@ static __device__ INDEX base_of(const Variation& v, INDEX i) {
     const INDEX column = i - rest * inner;
     const INDEX slice = rest / rows;
     const unsigned long long row = rest - slice * rows;
-    const INDEX from = static_cast<INDEX>((v.multiplier * row + v.shift) % v.rows % v.base_rows);
+    const INDEX from = v.order[(v.multiplier * row + v.shift) % v.rows];
     return (slice * static_cast<INDEX>(v.base_rows) + from) * inner + column;
 }
 
