@@ -1,7 +1,7 @@
 """What a test submission's expect.toml says, and whether a score agrees with it.
 
 why            what is right or wrong about it, in a sentence
-status         of the score
+status         of the score; cuda_status: on the cuda backend, if another
 parts          the parts that are graded; all when left out
 fails          part.test that must fail; on both backends, unless one of these says otherwise
 cpu_fails      on the cpu backend
@@ -26,8 +26,8 @@ SUBMISSIONS = Path(__file__).resolve().parent / "submissions"
 TOLERANCE = 1.05  # a cheat this much faster than its twin has gained nothing: times scatter
 
 KEYS = {
-    "why", "status", "parts", "fails", "cpu_fails", "cuda_fails", "difference", "withheld",
-    "gains_nothing", "twin", "message", "checker",
+    "why", "status", "cuda_status", "parts", "fails", "cpu_fails", "cuda_fails", "difference",
+    "withheld", "gains_nothing", "twin", "message", "checker",
 }  # fmt: skip
 
 
@@ -47,6 +47,7 @@ class Expectation:
     twin: str = ""
     message: str = ""
     checker: str = ""
+    cuda_status: str = "graded"
 
     @property
     def name(self) -> str:
@@ -79,6 +80,7 @@ def read(folder: Path) -> Expectation:
         twin=said.get("twin", ""),
         message=said.get("message", ""),
         checker=said.get("checker", ""),
+        cuda_status=said.get("cuda_status", said["status"]),
     )
 
 

@@ -60,7 +60,8 @@ def test_expectations_are_about_parts_and_tests_that_exist() -> None:
 
 def test_a_cheat_loses_marks_or_has_a_twin_that_is_as_fast() -> None:
     for expect in read_all("layernorm", ["hostile"]):
-        assert expect.cuda_fails or expect.withheld or expect.gains_nothing, expect.name
+        loses = expect.cuda_fails or expect.withheld or expect.cuda_status != "graded"
+        assert loses or expect.gains_nothing, expect.name
         if expect.gains_nothing:
             assert (SUBMISSIONS / "layernorm" / expect.twin / "layernorm.cu").is_file(), expect.name
 

@@ -145,7 +145,7 @@ def hostile(job: Job) -> None:
     found: dict[str, dict[str, Row]] = job.results["speed"].setdefault("hostile", {})
     done: set[tuple[str, str]] = set()
     for expect in job.submissions():
-        if expect.folder.parent.name == "hostile":
+        if expect.folder.parent.name == "hostile" and expect.cuda_status == "graded":
             for part in expect.parts:
                 for name in filter(None, (expect.twin, expect.name)):
                     if (name, part) not in done:

