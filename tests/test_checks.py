@@ -245,7 +245,7 @@ def test_state_between_calls_is_recognised(checker: Make) -> None:
     )
 
 
-def test_dependence_on_the_second_opinion_is_recognised(checker: Make) -> None:
+def test_dependence_on_the_order_of_threads_is_recognised(checker: Make) -> None:
     def ascending_only(launch: Launch) -> None:
         right(launch)
         if launch.schedule != 0:
