@@ -106,6 +106,7 @@ def test_every_shape_is_recorded(run: Run, tensor: Assignment) -> None:
     for number, case in enumerate(timing.cases):
         assert case.samples == FEWEST_SAMPLES
         assert case.time_us == pytest.approx(1e6 * STUDENT)
+        assert case.overhead_us == pytest.approx(105)
         assert case.fraction == pytest.approx(0.5 * small_arrays(tensor, number), rel=0.01)
         assert case.ceiling_us == pytest.approx(case.fraction * case.time_us, rel=1e-3)
 
@@ -176,6 +177,44 @@ def test_faster_than_the_memory_is_withheld(run: Run) -> None:
     assert (result.passed, result.score, timing.verdict) == (None, 0.0, "withheld")
     assert result.message.startswith("withheld until somebody has looked at it: 1.5")
     assert "is faster than reading every input" in result.message
+
+
+def test_a_worker_that_keeps_the_memory_busy_is_withheld(run: Run, session: FakeSession) -> None:
+    result, timing = run(lambda: 0.4 if session.alive else 0.5)
+    assert timing is not None and timing.verdict == "withheld"
+    assert "the memory was 1.25 times slower while the submission's process" in result.message
+
+
+def test_outputs_that_come_after_the_answer_earn_nothing(run: Run, session: FakeSession) -> None:
+    session.late = True
+    result, timing = run(0.5)
+    assert (result.passed, result.score, timing) == (False, 0.0, None)
+
+
+@pytest.mark.parametrize("master", [b"a", b"b", b"c", b"d"])
+def test_one_shape_is_ambushed_the_first_time_only(
+    session: FakeSession, tensor: Assignment, master: bytes
+) -> None:
+    swing = swinging(0.8 / corrected(tensor))
+    session.gpu.probe = lambda *_: STUDENT * swing()
+    SpeedTest(session.gpu, tensor, session.part, session, master, lambda _: None, []).run("speed")
+    assert len(session.sizes) == 4 * BATCHES, "measured twice"
+    assert session.stops in ([BATCHES], [2 * BATCHES])
+
+
+def test_which_shape_is_ambushed_depends_on_the_master(
+    session: FakeSession, tensor: Assignment
+) -> None:
+    session.gpu.probe = lambda *_: 0.5 * STUDENT
+    when = set()
+    for master in map(str, range(12)):
+        session.stops.clear()
+        session.sizes.clear()
+        SpeedTest(
+            session.gpu, tensor, session.part, session, master.encode(), lambda _: None, []
+        ).run("speed")
+        when.add(*session.stops)
+    assert when == {BATCHES, 2 * BATCHES}
 
 
 def test_one_impossible_shape_is_enough(run: Run, session: FakeSession) -> None:
