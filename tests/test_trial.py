@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from grader import variation
 from grader.arena import ALIGNMENT, GUARD, GUARD_BYTES, POISON
 from grader.assignment import Assignment, load
 from grader.gpu import OutOfMemory
@@ -33,7 +35,8 @@ class Bench:
         base = base_case(used, self.part, dims, "normal", bound, 7)
         if base_rows and used.batch:
             few = {**dims, used.batch: base_rows}
-            base = base_case(used, self.part, few, "normal", bound, 7)
+            order = variation.order(used, dims, few, np.random.default_rng(7))
+            base = replace(base_case(used, self.part, few, "normal", bound, 7), order=order)
         self.trial = Trial(gpu, used, self.part, dims, base, SETS)
         self.right = reference(used, self.part, bound)
         self.session = FakeSession(gpu, used, self.part, self.right, steady(1e-4))
