@@ -21,7 +21,7 @@ from grader.assignment import Assignment
 from grader.ceiling import MOST_STREAMS
 from grader.gpu import Gpu, Kernel, Memory, OutOfMemory
 from grader.manifest import Part
-from grader.session import Fault, Placed, Pool, Session, Timed
+from grader.session import Fault, Kept, Placed, Pool, Session, Timed
 from grader.trial import _VERDICT
 from grader.variation import Rule, Vector
 
@@ -47,6 +47,7 @@ class FakeGpu(Gpu):
         self.launched: list[str] = []
         self.locked = 0
         self.unshareable = ""
+        self.pending: list[Callable[[], None]] = []  # what others do before our next launch
         self._next = 1 << 40
 
     # Memory -------------------------------------------------------------------------------------
@@ -114,11 +115,13 @@ class FakeGpu(Gpu):
         self, kernel: Kernel, grid: int | tuple[int, int], threads: int, arguments: Sequence[Any]
     ) -> None:
         assert isinstance(grid, int) and grid >= 1 and 1 <= threads <= 1024
+        while self.pending:
+            self.pending.pop(0)()
         self.launched.append(kernel.name)
         getattr(self, f"_{kernel.name}")(kernel.handle, grid * threads, *arguments)
 
     def _vary(self, _: object, __: int, to: Any, base: Any, count: Any, how: Any) -> None:
-        rule = _rule(how)
+        rule = self._rule(how)
         index = np.arange(count.value)
         source = rule.base_index(index)
         data = self.view(base.value, int(source.max()) + 1, np.float32)
@@ -129,7 +132,7 @@ class FakeGpu(Gpu):
         self, _: object, __: int,
         got: Any, value: Any, allowed: Any, count: Any, poison: Any, how: Any, verdict: Any,
     ) -> None:  # fmt: skip
-        rule = _rule(how)
+        rule = self._rule(how)
         index = np.arange(count.value)
         source, factor = rule.base_index(index), rule.factor(index)
         elements = self.view(got.value, count.value, np.float32)
@@ -173,6 +176,15 @@ class FakeGpu(Gpu):
     def _pause(self, _: object, __: int, nanoseconds: Any) -> None:
         self.now += nanoseconds.value / 1e9
 
+    def _rule(self, how: Any) -> Rule:
+        """What the fields of arrays.cu's Variation say."""
+        vectors = tuple(
+            Vector(one.stride, one.extent, one.key, one.exponent)
+            for one in how.factor[: how.factors]
+        )
+        order = self.read(how.order, how.rows, np.uint32)
+        return Rule(how.rows, how.base_rows, how.inner, how.multiplier, how.shift, order, vectors)
+
     # Clock --------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
@@ -186,14 +198,6 @@ class FakeGpu(Gpu):
 
     def between(self, first: float, second: float) -> float:
         return second - first
-
-
-def _rule(how: Any) -> Rule:
-    """What the fields of arrays.cu's Variation say."""
-    vectors = tuple(
-        Vector(one.stride, one.extent, one.key, one.exponent) for one in how.factor[: how.factors]
-    )
-    return Rule(how.rows, how.base_rows, how.inner, how.multiplier, how.shift, vectors)
 
 
 # The worker --------------------------------------------------------------------------------------
@@ -229,8 +233,12 @@ def steady(per_call: float, overhead: float = 1e-4) -> Clock:
 
 @dataclass
 class FakeSession(Session):
-    """`clock` gives the times of a batch from its number and the number of its calls (0 when it is
-    dry). `faults` are given instead of the answer to the batch of that number."""
+    """`clock` gives the times of a batch from its number and the number of its calls. `faults` are
+    given instead of the answer to the batch of that number.
+
+    unjoined: the last call of a batch works where the copies do not wait for it. late: a batch is
+    answered before anything was done; the rest follows if the worker lives on.
+    """
 
     gpu: FakeGpu
     assignment: Assignment
@@ -239,34 +247,56 @@ class FakeSession(Session):
     clock: Clock = field(default_factory=lambda: steady(1e-4))
     launches: str = ""
     faults: dict[int, Fault] = field(default_factory=dict)
-    dry_fault: Fault | None = None
-    sizes: list[int] = field(default_factory=list)  # calls of each batch that was not dry
+    unjoined: bool = False
+    late: bool = False
+    sizes: list[int] = field(default_factory=list)  # calls of each batch
+    stops: list[int] = field(default_factory=list)  # after how many batches it was ended
+    alive: bool = False
     pools: tuple[Pool, ...] = ()
     mapped: int = 0
     module: Any = field(default_factory=lambda: SimpleNamespace(usage=()))
 
     def stop(self) -> None:
-        pass
+        self.stops.append(len(self.sizes))
+        self.alive = False
+        self.gpu.pending.clear()
 
     def map(self, pools: Sequence[Pool]) -> None:
         self.pools = tuple(pools)
         self.mapped += bool(pools)
 
     def batch(
-        self, launcher: str, calls: Sequence[Sequence[Placed | int]], dry: bool = False
+        self,
+        launcher: str,
+        calls: Sequence[Sequence[Placed | int]],
+        keep: Sequence[Kept] = (),
     ) -> Timed | Fault:
         assert launcher == self.part.launcher
         assert self.pools, "nothing is mapped"
-        if dry:
-            return self.dry_fault or self.clock(len(self.sizes) - 1, 0)
         number = len(self.sizes)
         self.sizes.append(len(calls))
+        self.alive = True
         if number in self.faults:
             return self.faults[number]
-        for position, arguments in enumerate(calls):
-            self.launcher(self._launch(arguments, number, position))
+        launches = [self._launch(arguments, number, at) for at, arguments in enumerate(calls)]
+        if self.late:
+            self.gpu.pending.append(lambda: self._work(launches, keep))
+        else:
+            self._work(launches, keep)
         timed = self.clock(number, len(calls))
         return Timed(timed.done, timed.settled, timed.wall, self.launches)
+
+    def _work(self, launches: list[Launch], keep: Sequence[Kept]) -> None:
+        joined = len(launches) - self.unjoined
+        for launch in launches[:joined]:
+            self.launcher(launch)
+        for one in keep:
+            assert self.pools[one.pool].writable
+            start = self.gpu.shared[self.pools[one.pool].fd]
+            data = self.gpu.read(start + one.offset, one.size, np.uint8)
+            self.gpu.write(start + one.copy, data)
+        for launch in launches[joined:]:
+            self.launcher(launch)
 
     def _launch(self, arguments: Sequence[Placed | int], batch: int, call: int) -> Launch:
         named = dict(zip(self.part.arguments, arguments, strict=True))

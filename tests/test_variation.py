@@ -17,12 +17,25 @@ from grader.variation import Rule, Variation, Vector
 
 HERE = Path(__file__).parent / "assignments"
 LAYERNORM = load("layernorm")
-ASSIGNMENTS = [load(HERE / "saxpy"), load(HERE / "tensor"), *map(load, names())]
+SAXPY = load(HERE / "saxpy")
+ASSIGNMENTS = [SAXPY, load(HERE / "tensor"), *map(load, names())]
 PARTS = [
     pytest.param(assignment, part, id=f"{assignment.id}.{part.id}")
     for assignment in ASSIGNMENTS
     for part in assignment.parts
 ]
+
+
+ONE_ROW = np.zeros(1, np.uint32)
+
+
+def drawn(rows: int, base_rows: int, seed: int) -> Rule:
+    """A random rule for an array of saxpy's."""
+    rng = np.random.default_rng(seed)
+    dims, base = {"n": rows}, {"n": base_rows}
+    order = variation.order(SAXPY, dims, base, rng)
+    chosen = variation.draw(SAXPY, SAXPY.parts[0], dims, rng)
+    return variation.rule(chosen, SAXPY, SAXPY.parts[0], "x", dims, base, order)
 
 
 def bound_of(assignment: Assignment) -> str:
@@ -53,10 +66,11 @@ def check_variation(
     bound, family = bound_of(assignment), next(iter(assignment.families))
     inputs = assignment.inputs(part, family, base, 1.0, rng)
     expected = assignment.expected(part, base, inputs, bound)
+    order = variation.order(assignment, dims, base, rng)
     chosen = variation.draw(assignment, part, dims, rng)
 
     def rule(name: str) -> Rule:
-        return variation.rule(chosen, assignment, part, name, dims, base)
+        return variation.rule(chosen, assignment, part, name, dims, base, order)
 
     varied = {
         name: rule(name).apply(array, assignment.shape(name, dims))
@@ -82,16 +96,36 @@ def test_another_variation_gives_other_data(assignment: Assignment, part: Part) 
     dims = dict.fromkeys(assignment.dimensions, 8)
     rng = np.random.default_rng(3)
     inputs = assignment.inputs(part, next(iter(assignment.families)), dims, 1.0, rng)
+    order = variation.order(assignment, dims, dims, rng)
     seen = set()
     for _ in range(8):
         chosen = variation.draw(assignment, part, dims, rng)
         data = b""
         for name in part.arguments:
             if name in inputs:
-                rule = variation.rule(chosen, assignment, part, name, dims, dims)
+                rule = variation.rule(chosen, assignment, part, name, dims, dims, order)
                 data += rule.apply(inputs[name], inputs[name].shape).tobytes()
         seen.add(data)
     assert len(seen) == 8
+
+
+# The order of rows -------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 50), st.integers(1, 9), st.integers(0, 1 << 32))
+def test_every_row_of_the_base_has_as_many_places(base: int, repeats: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    order = variation.order(SAXPY, {"n": base * repeats}, {"n": base}, rng)
+    assert order.dtype == np.uint32
+    assert (np.bincount(order, minlength=base) == repeats).all()
+
+
+def test_the_order_tells_nothing_of_the_rest() -> None:
+    """Rows do not repeat in a period: one that knew the first ones could not tell the others."""
+    order = variation.order(SAXPY, {"n": 1024}, {"n": 64}, np.random.default_rng(2))
+    for period in range(1, 512):
+        assert np.mean(order[period:] == order[:-period]) < 0.1, period
+    assert (order != variation.order(SAXPY, {"n": 1024}, {"n": 64}, np.random.default_rng(3))).any()
 
 
 # Rules -------------------------------------------------------------------------------------------
@@ -101,17 +135,13 @@ def test_another_variation_gives_other_data(assignment: Assignment, part: Part) 
 @example(1, 0)
 @example(2, 0)
 def test_rows_are_permuted(rows: int, seed: int) -> None:
-    saxpy = ASSIGNMENTS[0]
-    chosen = variation.draw(saxpy, saxpy.parts[0], {"n": rows}, np.random.default_rng(seed))
-    rule = variation.rule(chosen, saxpy, saxpy.parts[0], "x", {"n": rows}, {"n": rows})
+    rule = drawn(rows, rows, seed)
     assert sorted(rule.base_index(np.arange(rows))) == list(range(rows))
 
 
 @given(st.integers(1, 50), st.integers(1, 9), st.integers(0, 1 << 32))
 def test_every_row_of_the_base_is_repeated_alike(base: int, repeats: int, seed: int) -> None:
-    saxpy, dims = ASSIGNMENTS[0], {"n": base * repeats}
-    chosen = variation.draw(saxpy, saxpy.parts[0], dims, np.random.default_rng(seed))
-    rule = variation.rule(chosen, saxpy, saxpy.parts[0], "x", dims, {"n": base})
+    rule = drawn(base * repeats, base, seed)
     counts = np.bincount(rule.base_index(np.arange(base * repeats)), minlength=base)
     assert (counts == repeats).all()
 
@@ -120,18 +150,29 @@ def test_an_array_without_the_batch_keeps_its_order() -> None:
     tensor = ASSIGNMENTS[1]
     dims, base = {"batch": 6, "rows": 2, "cols": 5}, {"batch": 3, "rows": 2, "cols": 5}
     chosen = variation.draw(tensor, tensor.part("add_bias"), dims, np.random.default_rng(1))
-    rule = variation.rule(chosen, tensor, tensor.part("add_bias"), "bias", dims, base)
+    rule = variation.rule(
+        chosen,
+        tensor,
+        tensor.part("add_bias"),
+        "bias",
+        dims,
+        base,
+        np.arange(6, dtype=np.uint32) % 3,
+    )
     assert list(rule.base_index(np.arange(5))) == [0, 1, 2, 3, 4]
 
 
 def test_rows_in_the_middle_move_within_their_slice() -> None:
     """Rule.rows may be any axis: what comes before it stays, what comes after goes along."""
-    rule = Rule(rows=4, base_rows=2, inner=3, multiplier=3, shift=1, vectors=())
+    order = np.array([1, 1, 0, 0], np.uint32)
+    rule = Rule(rows=4, base_rows=2, inner=3, multiplier=3, shift=1, order=order, vectors=())
     base = np.arange(2 * 2 * 3, dtype=np.float32).reshape(2, 2, 3)
     varied = rule.apply(base, (2, 4, 3))
     for slice_ in range(2):
         for row in range(4):
-            np.testing.assert_array_equal(varied[slice_, row], base[slice_, (3 * row + 1) % 4 % 2])
+            np.testing.assert_array_equal(
+                varied[slice_, row], base[slice_, order[(3 * row + 1) % 4]]
+            )
 
 
 @given(
@@ -142,7 +183,7 @@ def test_rows_in_the_middle_move_within_their_slice() -> None:
     )
 )  # fmt: skip
 def test_factors_are_signed_powers_of_two(vectors: list[Vector]) -> None:
-    factors = Rule(1, 1, 100, 1, 0, tuple(vectors)).factor(np.arange(100))
+    factors = Rule(1, 1, 100, 1, 0, ONE_ROW, tuple(vectors)).factor(np.arange(100))
     mantissas, exponents = np.frexp(factors)
     assert (np.abs(mantissas) == 0.5).all()
     assert (np.abs(exponents - 1) <= sum(vector.exponent for vector in vectors)).all()
@@ -150,14 +191,15 @@ def test_factors_are_signed_powers_of_two(vectors: list[Vector]) -> None:
 
 
 def test_factors_use_all_that_they_may() -> None:
-    factors = Rule(1, 1, 1000, 1, 0, (Vector(1, 1000, 5, 2),)).factor(np.arange(1000))
+    factors = Rule(1, 1, 1000, 1, 0, ONE_ROW, (Vector(1, 1000, 5, 2),)).factor(np.arange(1000))
     assert {*np.unique(factors)} == {sign * 2.0**k for sign in (-1, 1) for k in range(-2, 3)}
 
 
 def test_a_factor_depends_on_its_dimension_alone() -> None:
     tensor, dims = ASSIGNMENTS[1], {"batch": 3, "rows": 4, "cols": 5}
     chosen = Variation(1, 0, (99,))
-    rule = variation.rule(chosen, tensor, tensor.part("add_bias"), "a", dims, dims)
+    order = np.arange(3, dtype=np.uint32)
+    rule = variation.rule(chosen, tensor, tensor.part("add_bias"), "a", dims, dims, order)
     factors = rule.factor(np.arange(60)).reshape(3, 4, 5)
     assert (factors == factors[0, 0]).all()
     assert len(np.unique(factors[0, 0])) > 1
@@ -185,6 +227,8 @@ def test_without_a_batch_nothing_gets_smaller(monkeypatch: pytest.MonkeyPatch) -
     assert variation.base_dims(saxpy, {"n": 1 << 22}) == {"n": 1 << 22}
     chosen = variation.draw(saxpy, saxpy.parts[0], {"n": 64}, np.random.default_rng(1))
     assert (chosen.multiplier, chosen.shift) == (1, 0)
+    order = variation.order(saxpy, {"n": 64}, {"n": 64}, np.random.default_rng(1))
+    assert order.tolist() == [0]
     check_variation(saxpy, saxpy.parts[0], {"n": 64}, {"n": 64}, 5)
 
 
