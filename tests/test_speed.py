@@ -106,7 +106,7 @@ def test_every_shape_is_recorded(run: Run, tensor: Assignment) -> None:
     for number, case in enumerate(timing.cases):
         assert case.samples == FEWEST_SAMPLES
         assert case.time_us == pytest.approx(1e6 * STUDENT)
-        assert case.overhead_us == pytest.approx(105)
+        assert 95 < case.overhead_us < 105  # without the copy of the last outputs
         assert case.fraction == pytest.approx(0.5 * small_arrays(tensor, number), rel=0.01)
         assert case.ceiling_us == pytest.approx(case.fraction * case.time_us, rel=1e-3)
 
