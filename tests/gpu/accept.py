@@ -160,7 +160,7 @@ def repeats(job: Job) -> None:
     """The speed of one submission, measured again and again: how much do its marks scatter?"""
     measured: list[dict[str, Row]] = []
     for _ in range(2 if job.quick else job.repeats):
-        time_one = functools.partial(timings.time_part, "solution")
+        time_one = functools.partial(timings.time_part, timings.REPEATED)
         measured.append({part: _tried(functools.partial(time_one, part)) for part in PARTS})
         job.results["speed"]["repeats"] = {**timings.spread(measured), "runs": measured}
         job.save()
@@ -170,12 +170,12 @@ def classics(job: Job) -> None:
     """What the kernels of the classic exercise reach, part by part."""
     found: dict[str, Row] = {}
     chosen = list(timings.CLASSICS.items())
-    for title, name in chosen[-2:] if job.quick else chosen:
+    for title, (name, parts) in chosen[-2:] if job.quick else chosen:
         found[title] = {
             part: _tried(
                 functools.partial(timings.time_part, name, part, seconds=SLOW_SHAPE_SECONDS)
             )
-            for part in PARTS
+            for part in parts
         }
         job.results["speed"]["classics"] = found
         job.save()
@@ -215,9 +215,13 @@ def bench(job: Job) -> None:
         job.results["accept"]["bench"] = {"note": "there is no tests/bench_gpu.py"}
         return
     done = subprocess.run(
-        [sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True, check=False,
+        [sys.executable, str(script), "--out", str(job.out)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
         timeout=BENCH_SECONDS,
-    )  # fmt: skip
+    )
     job.results["accept"]["bench"] = {
         "code": done.returncode, "says": (done.stdout + done.stderr).splitlines()[-5:]
     }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.gpu import verdicts
+from tests.gpu import timings, verdicts
 
 GOAL = 2.0  # points of 100 by which repeated measurements of one submission may differ
 Row = dict[str, Any]
@@ -130,7 +130,7 @@ def _repeats(found: Row | None) -> list[str]:
     return [
         "## The same submission, timed again and again",
         "",
-        f"{found['repeats']} measurements of the solution. Their marks for speed are within "
+        f"{found['repeats']} measurements of {timings.REPEATED}. Their marks for speed are within "
         f"{found['spread_of_total']:g} of 100 points (goal {GOAL:g}: {met}).",
         "",
         *_table(("part", "marks", "spread", "fraction of the ceiling", "relative"), body),
@@ -140,8 +140,11 @@ def _repeats(found: Row | None) -> list[str]:
 def _classics(found: Row | None) -> list[str]:
     if not found:
         return []
-    parts = list(next(iter(found.values())))
-    body = [(title, *(_reached(row[part]) for part in parts)) for title, row in found.items()]
+    parts = list(dict.fromkeys(part for row in found.values() for part in row))
+    body = [
+        (title, *(_reached(row[part]) if part in row else "" for part in parts))
+        for title, row in found.items()
+    ]
     lines = [
         "## What kernels of the classic exercise reach",
         "",
