@@ -277,6 +277,14 @@ __device__ float lane_sum(float v) {
     return v;
 }
 
+// 1 / n for a number of elements: a fast division, and what that leaves inexact made good. A plain
+// division branches, for tiny numbers that a count never is, and the compiler moves no load across
+// a branch: loads behind it in the code are not under way together with those before it.
+__device__ float reciprocal(float n) {
+    const float about = __fdividef(1.0f, n);
+    return fmaf(about, fmaf(-n, about, 1.0f), about);
+}
+
 // What a thread holds of a row that T threads share: the vectors first, first + T, first + 2T, ...,
 // V of them, as far as the row has them. A block of a cluster begins at vector `offset`.
 template <typename Vec, int T, int V>
@@ -299,10 +307,10 @@ struct Share {
 
     // How many elements of the row the lanes of this warp hold.
     __device__ float elements_of_warp() const {
-        if (T <= WARP) return end * FLOATS;
+        const int left = end - (first - int(threadIdx.x % LANES));  // from the warp's first lane on
         int vectors = 0;
 #pragma unroll
-        for (int k = 0; k < V; k++) vectors += __popc(__ballot_sync(0xffffffffu, has(k)));
+        for (int k = 0; k < V; k++) vectors += min(max(left - k * T, 0), LANES);
         return vectors * FLOATS;
     }
 };
@@ -316,11 +324,14 @@ struct alignas(16) Moments {
 template <typename Vec, int T, int V>
 __device__ Moments moments_of_warp(const Vec (&x)[V], const Share<Vec, T, V>& share, float count) {
     constexpr int LANES = Share<Vec, T, V>::LANES;
+    // A plain division, before x is used: its branch keeps the loads in front of it from being put
+    // off (see reciprocal) until x has arrived.
+    const float inverse = count > 0.0f ? 1.0f / count : 0.0f;
     float sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < V; k++) sum += sum_of(x[k]);
     sum = lane_sum<LANES>(sum);
-    const float mean = sum * (count > 0.0f ? 1.0f / count : 0.0f);
+    const float mean = sum * inverse;
 
     float squares = 0.0f;
 #pragma unroll
@@ -372,15 +383,16 @@ __device__ void store_normalised(float* ln_res, float* vars, float* means, const
     }
 }
 
-// Forward, for rows that fit into the registers of a block.
+// Forward, for rows that fit into the registers of a block. At most 64 registers a thread for up to
+// four vectors of each array, else 128: as many threads of a multiprocessor are at work.
 template <typename Vec, int T, int V, int G>
-__global__ void __launch_bounds__(T * G)
+__global__ void __launch_bounds__(T * G, (V <= 4 ? 1024 : 512) / (T * G))
 forward_in_registers(float* ln_res, float* vars, float* means, const float* inp, const float* gamma,
                      const float* beta, int rows, int hidden_dim) {
     const unsigned group = blockIdx.x * G + threadIdx.x / T;
     const size_t row = min(group, unsigned(rows - 1));  // groups beyond the last row go along
     const Share<Vec, T, V> share(0, hidden_dim);
-    const float inverse = 1.0f / hidden_dim;
+    const float inverse = reciprocal(hidden_dim);
     Vec x[V], scale[V], shift[V];
     share.load(x, inp, row, hidden_dim);
     share.load(scale, gamma, 0, hidden_dim);
@@ -768,8 +780,7 @@ static bool launch_forward_in_clusters(float* ln_res, float* vars, float* means,
     launch.in_clusters_of(blocks);
     int clusters = 0;  // that run at the same time
     if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch) == cudaSuccess && clusters > 0) {
-        const unsigned rows_each = divide_up(rows, clusters);  // as equal as can be
-        launch.gridDim.x = blocks * divide_up(rows, rows_each);
+        launch.gridDim.x = blocks * (clusters < rows ? clusters : rows);
         if (cudaLaunchKernelEx(&launch, kernel, ln_res, vars, means, inp, gamma, beta, rows,
                                hidden_dim) == cudaSuccess) {
             return true;
@@ -793,6 +804,7 @@ extern "C" void launch_layernorm(float* ln_res, float* vars, float* means, const
     if (vectors && many && hidden_dim <= 4096) {
         if (hidden_dim <= 128) return launch(forward_in_registers<float4, 8, 4, 8>, 64, 8);
         if (hidden_dim <= 512) return launch(forward_in_registers<float4, 64, 2, 2>, 128, 2);
+        if (hidden_dim <= 768) return launch(forward_in_registers<float4, 64, 3, 2>, 128, 2);
         if (hidden_dim <= 1024) return launch(forward_in_registers<float4, 64, 4, 2>, 128, 2);
         return launch(forward_in_registers<float4, 256, 4, 2>, 512, 2);
     }
