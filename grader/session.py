@@ -302,9 +302,7 @@ class Session:
             return None
         self.stop()
         if reply.status == worker.NO_DEVICE:
-            return Fault(
-                "no_device", f"a worker cannot use the GPU: {reply.sentence}", loading=True
-            )
+            raise NoDevice(f"a worker cannot use the GPU: {reply.sentence}")
         sentence = reply.sentence
         missing = re.search(r"undefined symbol: (\S+)", sentence)
         if missing:

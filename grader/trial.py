@@ -342,7 +342,7 @@ class Trial:
         vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
         return _Variation(
             rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, order.address,
-            len(vectors), (_Factor * variation.MAX_FACTORS)(*vectors),
+            len(vectors), (_Factor * MAX_FACTORS)(*vectors),
         )  # fmt: skip
 
     def _kernel(self, name: str, size: int) -> Any:
@@ -404,14 +404,3 @@ class _Variation(ctypes.Structure):
 _VERDICT = np.dtype(
     [("wrong", "u8"), ("first", "u8"), ("unwritten", "u8"), ("worst", "u4"), ("_", "u4")]
 )
-<<<<<<< HEAD
-=======
-
-
-def _record(rule: Rule) -> _Variation:
-    vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
-    return _Variation(
-        rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, len(vectors),
-        (_Factor * MAX_FACTORS)(*vectors),
-    )  # fmt: skip
->>>>>>> dff7e3d (Timing and variations have tests; a fake GPU; bounds for factors; what a fault or a lie of the clock does while timing)

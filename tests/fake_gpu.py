@@ -118,7 +118,7 @@ class FakeGpu(Gpu):
         getattr(self, f"_{kernel.name}")(kernel.handle, grid * threads, *arguments)
 
     def _vary(self, _: object, __: int, to: Any, base: Any, count: Any, how: Any) -> None:
-        rule = _rule(how)
+        rule = self._rule(how)
         index = np.arange(count.value)
         source = rule.base_index(index)
         data = self.view(base.value, int(source.max()) + 1, np.float32)
@@ -129,7 +129,7 @@ class FakeGpu(Gpu):
         self, _: object, __: int,
         got: Any, value: Any, allowed: Any, count: Any, poison: Any, how: Any, verdict: Any,
     ) -> None:  # fmt: skip
-        rule = _rule(how)
+        rule = self._rule(how)
         index = np.arange(count.value)
         source, factor = rule.base_index(index), rule.factor(index)
         elements = self.view(got.value, count.value, np.float32)
@@ -173,6 +173,15 @@ class FakeGpu(Gpu):
     def _pause(self, _: object, __: int, nanoseconds: Any) -> None:
         self.now += nanoseconds.value / 1e9
 
+    def _rule(self, how: Any) -> Rule:
+        """What the fields of arrays.cu's Variation say."""
+        vectors = tuple(
+            Vector(one.stride, one.extent, one.key, one.exponent)
+            for one in how.factor[: how.factors]
+        )
+        order = self.view(how.order, how.rows, np.uint32)
+        return Rule(how.rows, how.base_rows, how.inner, how.multiplier, how.shift, order, vectors)
+
     # Clock --------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
@@ -186,14 +195,6 @@ class FakeGpu(Gpu):
 
     def between(self, first: float, second: float) -> float:
         return second - first
-
-
-def _rule(how: Any) -> Rule:
-    """What the fields of arrays.cu's Variation say."""
-    vectors = tuple(
-        Vector(one.stride, one.extent, one.key, one.exponent) for one in how.factor[: how.factors]
-    )
-    return Rule(how.rows, how.base_rows, how.inner, how.multiplier, how.shift, vectors)
 
 
 # The worker --------------------------------------------------------------------------------------
