@@ -339,11 +339,7 @@ class Trial:
 
     def _record(self, rule: Rule) -> _Variation:
         order = self._order if rule.rows > 1 else self._nothing
-        vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
-        return _Variation(
-            rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, order.address,
-            len(vectors), (_Factor * MAX_FACTORS)(*vectors),
-        )  # fmt: skip
+        return _Variation.of(rule, order.address)
 
     def _kernel(self, name: str, size: int) -> Any:
         index = "unsigned" if size < 1 << 32 else "unsigned long long"
@@ -399,6 +395,15 @@ class _Variation(ctypes.Structure):
         ("factors", ctypes.c_int),
         ("factor", _Factor * MAX_FACTORS),
     )
+
+    @classmethod
+    def of(cls, rule: Rule, order: int) -> _Variation:
+        """A rule, with the address of its order of rows."""
+        vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
+        return cls(
+            rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, order,
+            len(vectors), (_Factor * MAX_FACTORS)(*vectors),
+        )  # fmt: skip
 
 
 _VERDICT = np.dtype(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grader import variation
 from grader.arena import ALIGNMENT, GUARD, GUARD_BYTES, POISON
 from grader.assignment import Assignment, load
 from grader.gpu import OutOfMemory
@@ -33,6 +35,8 @@ class Bench:
         if base_rows and used.batch:
             few = {**dims, used.batch: base_rows}
             base = base_case(used, self.part, few, "normal", bound, 7)
+            order = variation.order(used, dims, few, np.random.default_rng(7))
+            base = dataclasses.replace(base, order=order)
         self.trial = Trial(gpu, used, self.part, dims, base, SETS)
         self.right = reference(used, self.part, bound)
         self.session = FakeSession(gpu, used, self.part, self.right, steady(1e-4))
@@ -339,12 +343,12 @@ def test_guards_are_nan(bench: Make) -> None:
 # Too small a GPU ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shortage", range(9))
+@pytest.mark.parametrize("shortage", range(11))
 def test_whatever_does_not_fit_leaves_nothing_behind(
     gpu: FakeGpu, saxpy: Assignment, monkeypatch: pytest.MonkeyPatch, shortage: int
 ) -> None:
-    """The n-th allocation fails, for every one of them: two pools, two inputs, value and bound of
-    the output, verdicts, guards, damage."""
+    """The n-th allocation fails, for every one of them: two pools, two inputs, the order of rows
+    and one of none, value and bound of the output, verdicts, guards, damage."""
     base = base_case(saxpy, saxpy.parts[0], {"n": N}, "normal", "plain", 1)
     take, taken = FakeGpu._take, itertools.count()
 

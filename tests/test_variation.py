@@ -24,6 +24,8 @@ PARTS = [
     for part in assignment.parts
 ]
 
+ONE_ROW = np.zeros(1, np.uint32)
+
 
 def bound_of(assignment: Assignment) -> str:
     return next(test.bound for test in assignment.tests.values() if test.families)
@@ -53,10 +55,11 @@ def check_variation(
     bound, family = bound_of(assignment), next(iter(assignment.families))
     inputs = assignment.inputs(part, family, base, 1.0, rng)
     expected = assignment.expected(part, base, inputs, bound)
+    order = variation.order(assignment, dims, base, rng)
     chosen = variation.draw(assignment, part, dims, rng)
 
     def rule(name: str) -> Rule:
-        return variation.rule(chosen, assignment, part, name, dims, base)
+        return variation.rule(chosen, assignment, part, name, dims, base, order)
 
     varied = {
         name: rule(name).apply(array, assignment.shape(name, dims))
@@ -82,13 +85,14 @@ def test_another_variation_gives_other_data(assignment: Assignment, part: Part) 
     dims = dict.fromkeys(assignment.dimensions, 8)
     rng = np.random.default_rng(3)
     inputs = assignment.inputs(part, next(iter(assignment.families)), dims, 1.0, rng)
+    order = variation.order(assignment, dims, dims, rng)
     seen = set()
     for _ in range(8):
         chosen = variation.draw(assignment, part, dims, rng)
         data = b""
         for name in part.arguments:
             if name in inputs:
-                rule = variation.rule(chosen, assignment, part, name, dims, dims)
+                rule = variation.rule(chosen, assignment, part, name, dims, dims, order)
                 data += rule.apply(inputs[name], inputs[name].shape).tobytes()
         seen.add(data)
     assert len(seen) == 8
@@ -97,41 +101,61 @@ def test_another_variation_gives_other_data(assignment: Assignment, part: Part) 
 # Rules -------------------------------------------------------------------------------------------
 
 
+def saxpy_rule(rows: int, base_rows: int, seed: int) -> Rule:
+    """A random rule for saxpy's x."""
+    saxpy, dims, base = ASSIGNMENTS[0], {"n": rows}, {"n": base_rows}
+    rng = np.random.default_rng(seed)
+    order = variation.order(saxpy, dims, base, rng)
+    chosen = variation.draw(saxpy, saxpy.parts[0], dims, rng)
+    return variation.rule(chosen, saxpy, saxpy.parts[0], "x", dims, base, order)
+
+
 @given(st.integers(1, 400), st.integers(0, 1 << 32))
 @example(1, 0)
 @example(2, 0)
 def test_rows_are_permuted(rows: int, seed: int) -> None:
-    saxpy = ASSIGNMENTS[0]
-    chosen = variation.draw(saxpy, saxpy.parts[0], {"n": rows}, np.random.default_rng(seed))
-    rule = variation.rule(chosen, saxpy, saxpy.parts[0], "x", {"n": rows}, {"n": rows})
+    rule = saxpy_rule(rows, rows, seed)
     assert sorted(rule.base_index(np.arange(rows))) == list(range(rows))
 
 
 @given(st.integers(1, 50), st.integers(1, 9), st.integers(0, 1 << 32))
-def test_every_row_of_the_base_is_repeated_alike(base: int, repeats: int, seed: int) -> None:
-    saxpy, dims = ASSIGNMENTS[0], {"n": base * repeats}
-    chosen = variation.draw(saxpy, saxpy.parts[0], dims, np.random.default_rng(seed))
-    rule = variation.rule(chosen, saxpy, saxpy.parts[0], "x", dims, {"n": base})
+def test_every_row_of_the_base_is_repeated_equally_often(
+    base: int, repeats: int, seed: int
+) -> None:
+    rule = saxpy_rule(base * repeats, base, seed)
     counts = np.bincount(rule.base_index(np.arange(base * repeats)), minlength=base)
     assert (counts == repeats).all()
 
 
+def test_no_part_of_the_rows_tells_about_the_rest() -> None:
+    """A kernel that computes some of the rows and copies the others from them must be wrong."""
+    source = saxpy_rule(4096, 64, 1).base_index(np.arange(4096))
+    for distance in range(1, 4096):
+        assert np.mean(source[distance:] == source[:-distance]) < 0.5 or distance > 4090
+
+
 def test_an_array_without_the_batch_keeps_its_order() -> None:
     tensor = ASSIGNMENTS[1]
+    part = tensor.part("add_bias")
     dims, base = {"batch": 6, "rows": 2, "cols": 5}, {"batch": 3, "rows": 2, "cols": 5}
-    chosen = variation.draw(tensor, tensor.part("add_bias"), dims, np.random.default_rng(1))
-    rule = variation.rule(chosen, tensor, tensor.part("add_bias"), "bias", dims, base)
+    rng = np.random.default_rng(1)
+    order = variation.order(tensor, dims, base, rng)
+    chosen = variation.draw(tensor, part, dims, rng)
+    rule = variation.rule(chosen, tensor, part, "bias", dims, base, order)
     assert list(rule.base_index(np.arange(5))) == [0, 1, 2, 3, 4]
 
 
 def test_rows_in_the_middle_move_within_their_slice() -> None:
     """Rule.rows may be any axis: what comes before it stays, what comes after goes along."""
-    rule = Rule(rows=4, base_rows=2, inner=3, multiplier=3, shift=1, vectors=())
+    order = np.array([1, 0, 0, 1], np.uint32)
+    rule = Rule(rows=4, base_rows=2, inner=3, multiplier=3, shift=1, order=order, vectors=())
     base = np.arange(2 * 2 * 3, dtype=np.float32).reshape(2, 2, 3)
     varied = rule.apply(base, (2, 4, 3))
     for slice_ in range(2):
         for row in range(4):
-            np.testing.assert_array_equal(varied[slice_, row], base[slice_, (3 * row + 1) % 4 % 2])
+            np.testing.assert_array_equal(
+                varied[slice_, row], base[slice_, order[(3 * row + 1) % 4]]
+            )
 
 
 @given(
@@ -142,7 +166,7 @@ def test_rows_in_the_middle_move_within_their_slice() -> None:
     )
 )  # fmt: skip
 def test_factors_are_signed_powers_of_two(vectors: list[Vector]) -> None:
-    factors = Rule(1, 1, 100, 1, 0, tuple(vectors)).factor(np.arange(100))
+    factors = Rule(1, 1, 100, 1, 0, ONE_ROW, tuple(vectors)).factor(np.arange(100))
     mantissas, exponents = np.frexp(factors)
     assert (np.abs(mantissas) == 0.5).all()
     assert (np.abs(exponents - 1) <= sum(vector.exponent for vector in vectors)).all()
@@ -150,14 +174,15 @@ def test_factors_are_signed_powers_of_two(vectors: list[Vector]) -> None:
 
 
 def test_factors_use_all_that_they_may() -> None:
-    factors = Rule(1, 1, 1000, 1, 0, (Vector(1, 1000, 5, 2),)).factor(np.arange(1000))
+    factors = Rule(1, 1, 1000, 1, 0, ONE_ROW, (Vector(1, 1000, 5, 2),)).factor(np.arange(1000))
     assert {*np.unique(factors)} == {sign * 2.0**k for sign in (-1, 1) for k in range(-2, 3)}
 
 
 def test_a_factor_depends_on_its_dimension_alone() -> None:
     tensor, dims = ASSIGNMENTS[1], {"batch": 3, "rows": 4, "cols": 5}
     chosen = Variation(1, 0, (99,))
-    rule = variation.rule(chosen, tensor, tensor.part("add_bias"), "a", dims, dims)
+    order = np.arange(3, dtype=np.uint32)
+    rule = variation.rule(chosen, tensor, tensor.part("add_bias"), "a", dims, dims, order)
     factors = rule.factor(np.arange(60)).reshape(3, 4, 5)
     assert (factors == factors[0, 0]).all()
     assert len(np.unique(factors[0, 0])) > 1

@@ -1,6 +1,6 @@
 // Runs the kernels of arrays.cu on requests from one file, and writes what they found to another.
-// A request: which kernel, count, length of the base, blocks (all unsigned long long), a Variation,
-// then the data. tests/test_arrays.py writes and reads them.
+// A request: which kernel, count, length of the base, blocks, size of a Variation (all unsigned long
+// long), a Variation, its order of rows, then the data. tests/test_arrays.py writes and reads them.
 #include "arrays.cu"
 
 #include <cstdio>
@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
         if (head[4] != sizeof(Variation)) return 4;
         Variation v{};
         if (std::fread(&v, sizeof v, 1, from) != 1) return 5;
+        v.order = read<unsigned>(v.rows);
         if (head[0] == 0) {
             float* out = read<float>(0);
             cudaMalloc(&out, (count + 1) * sizeof(float));
