@@ -51,13 +51,14 @@ def _run(
     with Trial(gpu, assignment, part, case.dims, base, sets=1) as trial:
         session.map(trial.pools)
         trial.prepare(case.rng(1))
-        answer = session.batch(part.launcher, [trial.arguments(0)])
+        answer = session.batch(part.launcher, [trial.arguments(0)], trial.keep(1))
         session.map(())  # or the worker would hold the memory for the next shape
         if isinstance(answer, Fault):
             return answer
-        return trial.judge()
+        return trial.judge(1)
 
 
 def _bytes(assignment: Assignment, part: Part, case: Case) -> int:
     arrays = [name for name in part.arguments if name not in case.dims]
+    arrays += part.outputs  # the spare set
     return sum(4 * math.prod(assignment.shape(name, case.dims)) for name in arrays)

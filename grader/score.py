@@ -72,7 +72,8 @@ class KernelUse(msgspec.Struct, frozen=True):
 
 
 class TimingCase(msgspec.Struct, frozen=True):
-    """One shape: medians in microseconds, of the student's launcher and of the memory ceiling."""
+    """One shape: medians in microseconds, of the student's launcher and of the memory ceiling.
+    overhead_us: what the grader's own clock saw of a batch of calls beyond the device's events."""
 
     dims: dict[str, int]
     fraction: float
@@ -81,6 +82,7 @@ class TimingCase(msgspec.Struct, frozen=True):
     time_us: float
     ceiling_us: float
     samples: int
+    overhead_us: float
 
 
 class Timing(msgspec.Struct, frozen=True):

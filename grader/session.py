@@ -73,10 +73,20 @@ class Placed:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """An array in a pool, of so many bytes, to be copied to another offset there."""
+
+    pool: int
+    offset: int
+    size: int
+    copy: int
+
+
+@dataclass(frozen=True)
 class Timed:
     """A batch came back. Seconds: `done` until the work on the launcher's stream was finished,
     `settled` until the device was idle, both by the worker's events; `wall` by our own clock, from
-    the command to the answer. `launches` is what it says about its kernels."""
+    the word to go to the answer. `launches` is what it says about its kernels."""
 
     done: float
     settled: float
@@ -187,32 +197,48 @@ class Session:
             self._map()
 
     def batch(
-        self, launcher: str, calls: Sequence[Sequence[Placed | int]], dry: bool = False
+        self,
+        launcher: str,
+        calls: Sequence[Sequence[Placed | int]],
+        keep: Sequence[Kept] = (),
     ) -> Timed | Fault:
         """Call a launcher back to back on sets of arguments in the pools, and time that.
 
-        dry: do everything but the calls, to learn what the rest takes.
+        keep: arrays to copy, in the order of the launcher's stream, when all of it is done.
         """
         fault = self._spent() or self.open() or self._map()
         if fault is not None:
             return fault
-        head = worker.COMMAND.pack(worker.BATCH, int(dry), 0, 0, launcher.encode(), len(calls))
+        head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, launcher.encode(), len(calls))
         records = [head.ljust(worker.COMMAND_BYTES, b"\0")]
         records += [_placed(launcher, arguments) for arguments in calls]
+        records.append(_kept(keep))
         assert self._control is not None
-        began = time.perf_counter()
         try:
             self._control.sendall(b"".join(records))
+            self._control.settimeout(START_SECONDS)
+            ready = self._control.recv(1)
+            if ready != worker.READY_BYTE:
+                return self._refused(launcher, ready)
+            began = time.perf_counter()
+            self._control.sendall(worker.GO_BYTE)
         except OSError:
             return self._lost(2.0)
         answer = self._answer(launcher)
         wall = time.perf_counter() - began
         if isinstance(answer, Fault):
             return answer
-        if not (0 <= answer.done < math.inf and 0 <= answer.settled < math.inf):
+        if not all(math.isfinite(told) and told >= 0 for told in (answer.done, answer.settled)):
             self.stop()
             return TAMPERED
         return Timed(answer.done / 1e3, answer.settled / 1e3, wall, answer.sentence)
+
+    def _refused(self, launcher: str, first: bytes) -> Fault:
+        """Instead of getting ready the worker ended, or it has no such launcher."""
+        if not first:
+            return self._lost(2.0)
+        self.stop()
+        return Fault("missing", f"{launcher} is not defined in the submission")
 
     def _spent(self) -> Fault | None:
         """A Fault when the calls of this session have taken all the time that there is."""
@@ -421,6 +447,16 @@ CUDA_KINDS = {
     701: "launch", 702: "timeout", 710: "assert", 715: "illegal_instruction",
     716: "misaligned", 717: "illegal_address", 719: "illegal_address",
 }  # fmt: skip
+
+
+def _kept(keep: Sequence[Kept]) -> bytes:
+    """The last record of a batch."""
+    records = [
+        worker.ARGUMENT.pack(worker.POOL, one.pool, one.offset, one.size, one.copy, 0, b"")
+        for one in keep
+    ]
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"", len(records))
+    return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
 def _ending(code: int | None) -> tuple[str, str]:

@@ -90,7 +90,10 @@ class SpeedTest:
         make = functools.partial(Trial, self.gpu, self.assignment, self.part, dims, base)
         repeat = 0 if before is None else len(before.pairs)
         rng = np.random.default_rng([seed(self.master, *names, "variations"), repeat])
-        return measure(self.gpu, self.session, make, rng, before)
+        drawn = seed(self.master, self.assignment.id, self.part.id, test_id, "ambush")
+        chosen = drawn % len(test.shapes)
+        ambush = before is None and number == chosen
+        return measure(self.gpu, self.session, make, rng, before, ambush)
 
     # Judging ------------------------------------------------------------------------------------
 
@@ -177,6 +180,7 @@ def _case(shape: Measured) -> TimingCase:
         time_us=round(1e6 * statistics.median(pair.student for pair in shape.pairs), 3),
         ceiling_us=round(1e6 * statistics.median(pair.ceiling for pair in shape.pairs), 3),
         samples=len(shape.pairs),
+        overhead_us=round(1e6 * shape.overhead, 1),
     )
 
 

@@ -3,11 +3,14 @@
 A sample is a batch of calls, back to back, each on its own set of arrays: together they are several
 times larger than the L2 cache, so every call finds it cold, and effects of starting and ending a
 batch hardly count. Every set gets fresh data and poisoned outputs before, and is compared in full
-after, each sample. The probe runs before or after the student in turn.
+after, each sample; how many calls a batch has is drawn, so that none knows that it is the last. The
+probe runs before or after the student in turn.
 
-Three clocks have to agree: the worker's events on the launcher's stream, its events once the whole
-device is idle (work on other streams counts), and our own clock from command to answer, less what
-a batch takes without its calls.
+Nothing is believed because the worker says so. Its events on the launcher's stream give the figure;
+its events once the whole device is idle must say the same, or else they count; and our own clock,
+from the word to go to the answer, must not have seen more. In one sample of a part, drawn as well,
+the worker is ended the moment it answers: what it would have finished later is missing then, and
+the probe, alone on the device, must not be faster than it was beside the worker.
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ SHAPE_SECONDS = 5.0  # after so long, fewer samples are enough: the kernel is sl
 BATCH_SECONDS = 0.05  # a batch of a slow kernel has fewer calls
 WARM_UP = 2  # single calls: the first may set things up, the second tells how slow the kernel is
 SHORTEST = 0.5e-6  # seconds: what CUDA's events resolve
-MOST_SETS, FEWEST_SETS = 48, 4
-FOOTPRINT = 0.03  # of the GPU's memory, for all sets together
+MOST_SETS, FEWEST_SETS = 64, 4
+FOOTPRINT = 0.05  # of the GPU's memory, for all sets together
 COLD = 4  # times the L2 cache
-ELSEWHERE = 50e-6  # seconds of a batch on other streams that are taken for noise
-DISAGREEMENT = 0.15, 100e-6  # between the clocks: relative, and seconds of a batch
+ELSEWHERE = 100e-6  # seconds of a batch on other streams that are taken for noise
+DISAGREEMENT = 0.05, 300e-6  # between the clocks: relative, and seconds of a batch
+BUSY = 1.05  # the probe beside the worker may be so much slower than alone
+ALONE = 5  # runs of the probe without the worker, of which the best counts
 
 
 @dataclass
@@ -50,6 +55,7 @@ class Measured:
     wrong: Wrong | Fault | None = None
     doubt: str = ""
     worst: float = 0.0
+    overhead: float = 0.0  # seconds a batch that our clock saw and the device's events did not
 
 
 def sets_for(gpu: Gpu, bytes_per_set: int) -> int:
@@ -65,17 +71,20 @@ def measure(
     make_trial: Callable[[int], Trial],
     rng: np.random.Generator,
     before: Measured | None = None,
+    ambush: bool = False,
 ) -> Measured:
     """Time a launcher at one shape; with `before`, as many samples again.
 
-    make_trial makes the trial with a number of sets. Raises gpu.OutOfMemory.
+    make_trial makes the trial with a number of sets. ambush: end the worker after one of the
+    samples, before anything is compared. Raises gpu.OutOfMemory.
     """
     with make_trial(1) as one:
         sets = sets_for(gpu, one.bytes_per_set)
         dims = one.dims
     with make_trial(sets) as trial:
         session.map(trial.pools)
-        measured = _Stopwatch(gpu, session, trial, rng, before or Measured(dims, sets)).run()
+        measured = before or Measured(dims, sets)
+        _Stopwatch(gpu, session, trial, rng, measured).run(ambush)
         session.map(())
         return measured
 
@@ -94,84 +103,91 @@ class _Stopwatch:
         self.trial = trial
         self.rng = rng
         self.measured = measured
-        self.calls = 1
+        self.most = 1  # calls of a batch
         self.timed: list[Timed] = []
-        self.idle: list[Timed] = []
 
-    def run(self) -> Measured:
+    def run(self, ambush: bool) -> None:
         began = time.monotonic()
-        trial = self.trial
+        measured, trial = self.measured, self.trial
         ceiling = Ceiling(
             self.gpu, [(trial.addresses(n, 0), trial.addresses(n, 1)) for n in range(trial.sets)]
         )
         for _ in range(WARM_UP):
             if self._student() is None:
-                return self.measured
-        self.calls = max(1, min(trial.sets, int(BATCH_SECONDS / seconds(self.timed[-1], []))))
-        while True:
-            spent = time.monotonic() - began
-            done = len(self.timed) - WARM_UP
-            if done >= SAMPLES or (done >= FEWEST_SAMPLES and spent > SHAPE_SECONDS):
-                break
+                return
+        self.most = max(1, min(trial.sets, int(BATCH_SECONDS / seconds(self.timed[-1]))))
+        chosen = int(self.rng.integers(FEWEST_SAMPLES - 1, SAMPLES)) if ambush else SAMPLES
+        done = 0
+        while done < SAMPLES and not (
+            done >= FEWEST_SAMPLES and time.monotonic() - began > SHAPE_SECONDS
+        ):
             first = ceiling.seconds() if done % 2 else None
-            student = self._student()
+            student = self._student(ended=done == chosen)
             if student is None:
-                return self.measured
-            self.measured.pairs.append(Pair(first or ceiling.seconds(), student))
-            if not self._idle():
-                return self.measured
-        self.measured.doubt = self.measured.doubt or disagreement(self.timed[WARM_UP:], self.idle)
-        self.measured.worst = max(self.measured.worst, trial.worst)
-        return self.measured
+                return
+            if done == chosen:
+                alone = min(ceiling.seconds() for _ in range(ALONE))
+                measured.doubt = measured.doubt or busy(measured.pairs, alone)
+            measured.pairs.append(Pair(first or ceiling.seconds(), student))
+            done += 1
+        measured.doubt = measured.doubt or disagreement(self.timed[WARM_UP:])
+        measured.overhead = statistics.median(
+            one.wall - seconds(one) for one in self.timed[WARM_UP:]
+        )
+        measured.worst = max(measured.worst, trial.worst)
 
-    def _student(self) -> float | None:
-        """Seconds per call of one batch, every output of which was right; None if one was not."""
+    def _student(self, ended: bool = False) -> float | None:
+        """Seconds per call of one batch, every output of which was right; None if one was not.
+
+        ended: the worker is ended as soon as it has answered.
+        """
         self.trial.prepare(self.rng)  # all sets, so that the first ones have left the cache again
-        calls = [self.trial.arguments(number) for number in range(self.calls)]
-        answer = self.session.batch(self.trial.part.launcher, calls)
+        count = int(self.rng.integers(max(1, 3 * self.most // 4), self.most + 1))
+        calls = [self.trial.arguments(number) for number in range(count)]
+        answer = self.session.batch(self.trial.part.launcher, calls, self.trial.keep(count))
+        if ended:
+            self.session.stop()
         if isinstance(answer, Fault):
             self.measured.wrong = answer
             return None
         self.measured.launches = answer.launches or self.measured.launches
-        self.measured.wrong = self.trial.judge(len(calls))
+        self.measured.wrong = self.trial.judge(count)
         if self.measured.wrong is not None:
             return None
         self.timed.append(answer)
-        took = seconds(answer, self.idle)
-        if took > BATCH_SECONDS and self.calls > 1:
-            self.calls = max(1, int(self.calls * BATCH_SECONDS / took))
-        return took / len(calls)
-
-    def _idle(self) -> bool:
-        """The same batch without its calls; False if even that went wrong."""
-        calls = [self.trial.arguments(number) for number in range(self.calls)]
-        answer = self.session.batch(self.trial.part.launcher, calls, dry=True)
-        if isinstance(answer, Fault):
-            self.measured.wrong = answer
-            return False
-        self.idle.append(answer)
-        return True
+        took = seconds(answer)
+        if took > BATCH_SECONDS and self.most > 1:
+            self.most = max(1, int(self.most * BATCH_SECONDS / took))
+        return took / count
 
 
-def seconds(batch: Timed, idle: list[Timed]) -> float:
+def seconds(batch: Timed) -> float:
     """What a batch took: until its stream was done, or the device, if that had more to do."""
-    usual = statistics.median(one.settled - one.done for one in idle) if idle else ELSEWHERE
-    elsewhere = batch.settled - batch.done - usual
-    took = batch.settled - usual if elsewhere > ELSEWHERE else batch.done
-    return max(took, SHORTEST)
+    elsewhere = batch.settled - batch.done
+    return max(batch.settled if elsewhere > ELSEWHERE else batch.done, SHORTEST)
 
 
-def disagreement(timed: list[Timed], idle: list[Timed]) -> str:
+def disagreement(timed: list[Timed]) -> str:
     """Empty when the worker's clock and ours agree about the batches, else a sentence."""
-    if not timed or not idle:
+    if not timed:
         return ""
-    overhead = statistics.median(one.wall - one.settled for one in idle)
-    ours = statistics.median(one.wall - overhead for one in timed)
-    theirs = statistics.median(seconds(one, idle) for one in timed)
+    ours = statistics.median(one.wall for one in timed)
+    theirs = statistics.median(seconds(one) for one in timed)
     share, least = DISAGREEMENT
     if ours <= theirs * (1 + share) + least:
         return ""
     return (
         f"the clocks disagree: the device's events say {theirs * 1e3:.2f} ms for a batch, "
         f"the grader's own clock {ours * 1e3:.2f} ms"
+    )
+
+
+def busy(beside: list[Pair], alone: float) -> str:
+    """Empty when the probe was about as fast beside the worker as alone, else a sentence."""
+    usual = statistics.median(pair.ceiling for pair in beside) if beside else alone
+    if usual <= BUSY * alone:
+        return ""
+    return (
+        f"the memory was {usual / alone:.2f} times slower while the submission's process was "
+        "there, with nothing to do, than without it"
     )

@@ -6,7 +6,8 @@ worker maps inputs read-only and outputs read-write, and never sees an expected 
 verdicts comes back to the CPU, so that shapes of many gigabytes, and every output of every timed
 call, are compared in full.
 
-The pools: inputs of set 0, of set 1, ...; outputs likewise. Every array is guarded on both sides.
+The pools: inputs of set 0, of set 1, ...; outputs likewise, and a spare set for copies. Every array
+is guarded on both sides.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from grader.assignment import MAX_FACTORS, Assignment, Dims, Expected
 from grader.compare import Mismatch, allowance
 from grader.gpu import Gpu, Memory
 from grader.manifest import Part
-from grader.session import Placed, Pool
+from grader.session import Kept, Placed, Pool
 from grader.variation import Rule, Variation
 
 THREADS = 256
@@ -90,11 +91,12 @@ class Trial:
         self.base = base
         self.sets = sets
         self.variations: list[Variation] = []
+        self._kept_from = sets - 1
         self.worst = 0.0  # largest error that was seen, in units of the allowed one
         self._owned: list[Memory] = []
         self._layouts = (
             _Layout([(name, self._sized(name)[1]) for name in self.input_names], sets),
-            _Layout([(name, self._sized(name)[1]) for name in part.outputs], sets),
+            _Layout([(name, self._sized(name)[1]) for name in part.outputs], sets + 1),
         )
         try:
             self._memory = [self._keep(gpu.share(layout.bytes)) for layout in self._layouts]
@@ -146,6 +148,19 @@ class Trial:
                 made.append(Placed(INPUTS, self._layouts[INPUTS].offset(number, name)))
         return made
 
+    def keep(self, calls: int) -> list[Kept]:
+        """The outputs of the last of so many calls, to be copied into the spare set."""
+        layout = self._layouts[OUTPUTS]
+        return [
+            Kept(
+                OUTPUTS,
+                layout.offset(calls - 1, name),
+                4 * size,
+                layout.offset(self.sets, name),
+            )
+            for name, size in layout.arrays
+        ]
+
     def addresses(self, number: int, which: int) -> list[tuple[int, int]]:
         """(address, bytes) of the input (0) or output (1) arrays of a set, in our own mapping."""
         layout = self._layouts[which]
@@ -175,18 +190,23 @@ class Trial:
                         self._record(rule),
                     ],
                 )
+        for number in range(self.sets + 1):
             for name in self.part.outputs:
                 self.gpu.fill(self._address(OUTPUTS, number, name), self._sized(name)[1], POISON)
         self.gpu.reset_persisting_l2()
         self.gpu.synchronize()
 
-    def judge(self, calls: int | None = None) -> Wrong | None:
-        """Look at every output of the first `calls` sets (all when left out), and at all guards."""
+    def judge(self, calls: int) -> Wrong | None:
+        """Look at every output of the first `calls` sets, and at all guards.
+
+        Of the last one the copy counts (`keep`): it was made in the order of the launcher's stream.
+        """
         damage = self._damage()
         if damage is not None:
             return damage
         names = self.part.outputs
         judged = self.variations[:calls]
+        self._kept_from = calls - 1
         blank = np.zeros(len(judged) * len(names), _VERDICT)
         blank["first"] = np.iinfo(np.uint64).max
         self.gpu.write(self._verdicts.address, blank)
@@ -221,7 +241,7 @@ class Trial:
         self._verdicts = self._keep(gpu.allocate(count * _VERDICT.itemsize))
         where = []
         for memory, layout in zip(self._memory, self._layouts, strict=True):
-            for number in range(self.sets):
+            for number in range(layout.sets):
                 for name, size in layout.arrays:
                     at = memory.address + layout.offset(number, name)
                     where += [at - GUARD_BYTES, at + 4 * size]
@@ -251,7 +271,7 @@ class Trial:
             self._grid(size),
             THREADS,
             [
-                ctypes.c_void_p(self._address(OUTPUTS, number, name)),
+                ctypes.c_void_p(self._judged(number, name)),
                 ctypes.c_void_p(self._values[name].address),
                 ctypes.c_void_p(self._allowed[name].address),
                 ctypes.c_ulonglong(size),
@@ -280,7 +300,7 @@ class Trial:
             guards = [
                 (name, size)
                 for layout in self._layouts
-                for _ in range(self.sets)
+                for _ in range(layout.sets)
                 for name, size in layout.arrays
             ]
             name, size = guards[int(at) // 2]
@@ -303,7 +323,7 @@ class Trial:
         source = int(rule.base_index(at)[0])
         value = factor * float(expected.value.ravel()[source])
         allowed = abs(factor) * float(allowance(expected).ravel()[source])
-        got = self.gpu.read(self._address(OUTPUTS, number, name) + 4 * first, 1, np.float32)
+        got = self.gpu.read(self._judged(number, name) + 4 * first, 1, np.float32)
         shape, size = self._sized(name)
         wrong, unwritten = int(verdict["wrong"]), int(verdict["unwritten"])
         mismatch = Mismatch.of_element(
@@ -325,6 +345,9 @@ class Trial:
 
     def _address(self, pool: int, number: int, name: str) -> int:
         return self._memory[pool].address + self._layouts[pool].offset(number, name)
+
+    def _judged(self, number: int, name: str) -> int:
+        return self._address(OUTPUTS, self.sets if number == self._kept_from else number, name)
 
     def _rule(self, chosen: Variation, name: str) -> Rule:
         return variation.rule(
@@ -358,6 +381,7 @@ class _Layout:
 
     def __init__(self, sizes: Sequence[tuple[str, int]], sets: int) -> None:
         self.arrays = list(sizes)
+        self.sets = sets
         self.set_bytes = sum(slot_bytes(size) for _, size in sizes)
         self.set_bytes += -self.set_bytes % ALIGNMENT
         self.bytes = max(1, self.set_bytes * sets)

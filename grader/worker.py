@@ -31,13 +31,14 @@ UNKNOWN = "Caught an unknown exception!"  # pybind11's words
 # then MAX_ARGUMENTS argument records.
 #   CALL   one call of the launcher
 #   MAP    the argument records are pools of device memory, whose descriptors follow in a message
-#   BATCH  as many CALL commands as there are arguments follow: call them back to back, timed
-#          (if the schedule is 1, only pretend to)
+#   BATCH  as many CALL commands as there are arguments follow, and one whose arguments are arrays
+#          to copy in the end. Say READY_BYTE, wait for GO_BYTE, then call them back to back, timed
 COMMAND = struct.Struct("<IQQQ64sI")
 CALL, MAP, BATCH = range(3)
+READY_BYTE, GO_BYTE = b"r", b"g"
 # An argument: kind, value of a number (of a pool: its number; when it is mapped: may it be
 # written?), offset of the slot in the arena or pool, bytes in use, bytes of the largest use in this
-# case, bytes before and after, name.
+# case (of an array to copy: offset of the copy), bytes before and after, name.
 ARGUMENT = struct.Struct("<IqQQQQ32s")
 # A reply: status, error code, kind of fault, sentence, two times in milliseconds.
 REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}sdd")
@@ -92,13 +93,13 @@ class Worker:
 
     def obey(self, record: bytes) -> Reply:
         """Run one command."""
-        what, schedule, _, size, name, count = COMMAND.unpack_from(record)
+        what, _, _, size, name, count = COMMAND.unpack_from(record)
         if len(self.arena) < size:
             self.arena = memoryview(mmap.mmap(self.arena_fd, size))
         if what == MAP:
             return self.map(record, count)
         if what == BATCH:
-            return self.batch(name, [self.receive() for _ in range(count)], schedule == 1)
+            return self.batch(name, [self.receive() for _ in range(count)], self.receive())
         return self.call(record)
 
     def receive(self) -> bytes:
@@ -130,7 +131,12 @@ class Worker:
             copies.append((slot, address))
             values.append(address + guard)
         module.produce()
-        failed = self.run(lambda: getattr(module, launcher)(*values))
+
+        def launch() -> None:
+            getattr(module, launcher)(*values)
+            module.collect()
+
+        failed = self.run(launch)
         if failed is not None:
             return failed
         for slot, address in copies:
@@ -169,21 +175,35 @@ class Worker:
                 os.close(fd)
         return RETURNED, 0, "", "", 0.0, 0.0
 
-    def batch(self, name: bytes, records: list[bytes], dry: bool) -> Reply:
+    def batch(self, name: bytes, records: list[bytes], kept: bytes) -> Reply:
         """Call a launcher on several sets of arguments in the pools, back to back."""
         launcher = name.rstrip(b"\0").decode()
         if launcher not in self.module.launchers:
             return MISSING, 0, "missing", "", 0.0, 0.0
         calls = [self.placed(record) for record in records]
+        keep = self.copies(kept)
         times = [0.0, 0.0]
 
         def launch() -> None:
-            times[:] = getattr(self.module, f"{launcher}_batch")(calls, dry)
+            times[:] = getattr(self.module, f"{launcher}_batch")(calls, keep)
 
+        self.control.sendall(READY_BYTE)
+        self.control.recv(1)  # the parent's clock runs from here on
         failed = self.run(launch)
         if failed is not None:
             return failed
         return RETURNED, 0, "", self.module.launches(), times[0], times[1]
+
+    def copies(self, record: bytes) -> list[tuple[int, int, int]]:
+        """(to, from, bytes) of the arrays to copy when a batch is done."""
+        count = COMMAND.unpack_from(record)[5]
+        made = []
+        for position in range(count):
+            _, pool, offset, size, copy, *_ = ARGUMENT.unpack_from(
+                record, COMMAND.size + position * ARGUMENT.size
+            )
+            made.append((self.pools[pool][0] + copy, self.pools[pool][0] + offset, size))
+        return made
 
     def placed(self, record: bytes) -> tuple[int, ...]:
         """The arguments of one call of a batch."""

@@ -112,12 +112,13 @@ private:
 };
 
 #ifndef __CUDA_EMULATOR__
-// <launcher>_batch(list of argument tuples, dry): calls the launcher once for each, back to back, on
-// device addresses; if dry, does everything but the calls. Returns the two times of
-// Stopwatch::stop(). The first call's launches are noted.
+// <launcher>_batch(list of argument tuples, list of (to, from, bytes)): calls the launcher once for
+// each, back to back, on device addresses. Returns the two times of Stopwatch::stop(). The first
+// call's launches are noted.
 template <class... A>
 void bind_batch(py::module_& module, const char* name, void (*launcher)(A...)) {
-    module.def((std::string(name) + "_batch").c_str(), [launcher](const py::list& calls, bool dry) {
+    module.def((std::string(name) + "_batch").c_str(), [launcher](const py::list& calls,
+                                                                  const py::list& kept) {
         Staging staging;
         std::vector<std::tuple<A...>> batch;
         for (const py::handle& call : calls) {
@@ -125,16 +126,20 @@ void bind_batch(py::module_& module, const char* name, void (*launcher)(A...)) {
             Arguments arguments(given, staging);
             batch.push_back(std::tuple<A...>{arguments.next<A>()...});
         }
+        std::vector<Keep> keep;
+        for (const py::handle& one : kept) {
+            const auto parts = py::reinterpret_borrow<py::tuple>(one);
+            keep.emplace_back(parts[0].cast<std::uintptr_t>(), parts[1].cast<std::uintptr_t>(),
+                              parts[2].cast<std::size_t>());
+        }
         Stopwatch watch;
         Launches::seen().begin();
         watch.start();
         for (const std::tuple<A...>& values : batch) {
-            if (!dry) {
-                std::apply(launcher, values);
-            }
+            std::apply(launcher, values);
             Launches::seen().end();
         }
-        return watch.stop();
+        return watch.stop(keep);
     });
 }
 #endif

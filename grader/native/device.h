@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #ifdef __CUDA_EMULATOR__
 #include <emulator/control.h>
@@ -140,27 +142,41 @@ inline void produce() {
 #endif
 }
 
+// Enqueues, behind what the launcher put on stream(), the copies that copy_out() reads.
+inline void collect() {
+#ifndef __CUDA_EMULATOR__
+    check(Production::line().collect(stream()));
+#endif
+}
+
 inline void copy_out(const py::buffer& to, std::uintptr_t from) {
     const py::buffer_info info = to.request(true);
-    check(cudaMemcpy(info.ptr, reinterpret_cast<const void*>(from),
-                     static_cast<std::size_t>(info.size * info.itemsize), cudaMemcpyDeviceToHost));
+    const void* data = reinterpret_cast<const void*>(from);
+#ifndef __CUDA_EMULATOR__
+    data = Production::line().collected(reinterpret_cast<void*>(from));
+#endif
+    check(cudaMemcpy(info.ptr, data, static_cast<std::size_t>(info.size * info.itemsize),
+                     cudaMemcpyDeviceToHost));
 }
 
 #ifndef __CUDA_EMULATOR__
+// An array to copy once the timed work is done: to, from, bytes.
+using Keep = std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>;
+
 // Times what is launched between start() and stop().
 class Stopwatch {
 public:
     Stopwatch() {
-        check(cudaEventCreate(&start_));
-        check(cudaEventCreate(&done_));
-        check(cudaEventCreate(&settled_));
+        for (cudaEvent_t* event : {&start_, &done_, &kept_, &settled_}) {
+            check(cudaEventCreate(event));
+        }
     }
     Stopwatch(const Stopwatch&) = delete;
     Stopwatch& operator=(const Stopwatch&) = delete;
     ~Stopwatch() {
-        cudaEventDestroy(start_);
-        cudaEventDestroy(done_);
-        cudaEventDestroy(settled_);
+        for (cudaEvent_t event : {start_, done_, kept_, settled_}) {
+            cudaEventDestroy(event);
+        }
     }
 
     void start() {
@@ -172,22 +188,32 @@ public:
 
     // Milliseconds until the work on stream() was done, and until the whole device was idle: work
     // on other streams counts too. (0, 0) after an error, which synchronize() then reports.
-    py::tuple stop() {
+    // In between, and not counted, `keep` is copied in the order of stream(): what that stream was
+    // not made to wait for is not in the copy.
+    py::tuple stop(const std::vector<Keep>& keep) {
         cudaEventRecord(done_, stream());
+        for (const auto& [to, from, bytes] : keep) {
+            cudaMemcpyAsync(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes,
+                            cudaMemcpyDeviceToDevice, stream());
+        }
+        cudaEventRecord(kept_, stream());
         float done = 0.0F;
+        float kept = 0.0F;
         float settled = 0.0F;
         if (cudaDeviceSynchronize() == cudaSuccess) {
             cudaEventRecord(settled_, stream());
             cudaEventSynchronize(settled_);
             cudaEventElapsedTime(&done, start_, done_);
+            cudaEventElapsedTime(&kept, done_, kept_);
             cudaEventElapsedTime(&settled, start_, settled_);
         }
-        return py::make_tuple(done, settled);
+        return py::make_tuple(done, settled - kept);
     }
 
 private:
     cudaEvent_t start_ = nullptr;
     cudaEvent_t done_ = nullptr;
+    cudaEvent_t kept_ = nullptr;
     cudaEvent_t settled_ = nullptr;
 };
 #endif
@@ -263,6 +289,7 @@ inline void bind_device(py::module_& module) {
     module.def("copy_in", &copy_in);
     module.def("copy_out", &copy_out);
     module.def("produce", &produce);
+    module.def("collect", &collect);
     module.def("synchronize", &synchronize);
     module.def("why_unusable", &why_unusable);
     module.def("schedule", &schedule);

@@ -1,6 +1,7 @@
 // Inputs that are still being produced when a launcher is called, as in a real program: the data lie
 // ready in device memory and are copied into place by work on the launcher's stream, after a pause.
-// A kernel that does not wait for that stream (it was launched on another one) finds old data.
+// A kernel that does not wait for that stream (it was launched on another one) finds old data. And
+// outputs are taken away by work on that stream, as soon as the launcher has returned.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -46,9 +47,27 @@ public:
                                         stream);
             }
         }
+        current_.swap(waiting_);
         waiting_.clear();
         return error;
     }
+
+    // Copies everything that was produced last away again, in the order of `stream`: work that
+    // stream() was not made to wait for is not in it.
+    cudaError_t collect(cudaStream_t stream) {
+        cudaError_t error = cudaSuccess;
+        for (void* from : current_) {
+            const Copy& ready = ready_[from];
+            if (error == cudaSuccess) {
+                error = cudaMemcpyAsync(ready.data, from, ready.bytes, cudaMemcpyDeviceToDevice,
+                                        stream);
+            }
+        }
+        return error;
+    }
+
+    // Where collect() put what was at `from`.
+    const void* collected(void* from) const { return ready_.at(from).data; }
 
     void forget(void* to) {
         const auto found = ready_.find(to);
@@ -72,6 +91,7 @@ private:
 
     std::map<void*, Copy> ready_;
     std::vector<void*> waiting_;
+    std::vector<void*> current_;
 };
 
 }  // namespace kernel_grader
