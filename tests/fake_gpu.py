@@ -21,7 +21,7 @@ from grader.assignment import Assignment
 from grader.ceiling import MOST_STREAMS
 from grader.gpu import Gpu, Kernel, Memory, OutOfMemory
 from grader.manifest import Part
-from grader.session import Fault, Placed, Pool, Session, Timed
+from grader.session import Fault, Kept, Placed, Pool, Session, Timed
 from grader.trial import _VERDICT
 from grader.variation import Rule, Vector
 
@@ -230,8 +230,8 @@ def steady(per_call: float, overhead: float = 1e-4) -> Clock:
 
 @dataclass
 class FakeSession(Session):
-    """`clock` gives the times of a batch from its number and the number of its calls (0 when it is
-    dry). `faults` are given instead of the answer to the batch of that number."""
+    """`clock` gives the times of a batch from its number and the number of its calls. `faults` are
+    given instead of the answer to the batch of that number."""
 
     gpu: FakeGpu
     assignment: Assignment
@@ -240,32 +240,37 @@ class FakeSession(Session):
     clock: Clock = field(default_factory=lambda: steady(1e-4))
     launches: str = ""
     faults: dict[int, Fault] = field(default_factory=dict)
-    dry_fault: Fault | None = None
-    sizes: list[int] = field(default_factory=list)  # calls of each batch that was not dry
+    sizes: list[int] = field(default_factory=list)  # calls of each batch
+    stopped: list[int] = field(default_factory=list)  # batches after which the worker was ended
     pools: tuple[Pool, ...] = ()
     mapped: int = 0
     module: Any = field(default_factory=lambda: SimpleNamespace(usage=()))
 
     def stop(self) -> None:
-        pass
+        self.stopped.append(len(self.sizes) - 1)
 
     def map(self, pools: Sequence[Pool]) -> None:
         self.pools = tuple(pools)
         self.mapped += bool(pools)
 
     def batch(
-        self, launcher: str, calls: Sequence[Sequence[Placed | int]], dry: bool = False
+        self,
+        launcher: str,
+        calls: Sequence[Sequence[Placed | int]],
+        keep: Sequence[Kept] = (),
     ) -> Timed | Fault:
         assert launcher == self.part.launcher
         assert self.pools, "nothing is mapped"
-        if dry:
-            return self.dry_fault or self.clock(len(self.sizes) - 1, 0)
         number = len(self.sizes)
         self.sizes.append(len(calls))
         if number in self.faults:
             return self.faults[number]
         for position, arguments in enumerate(calls):
             self.launcher(self._launch(arguments, number, position))
+        for one in keep:
+            start = self.gpu.shared[self.pools[one.pool].fd]
+            data = self.gpu.read(start + one.offset, one.size, np.uint8)
+            self.gpu.write(start + one.copy, data)
         timed = self.clock(number, len(calls))
         return Timed(timed.done, timed.settled, timed.wall, self.launches)
 

@@ -23,7 +23,7 @@ from grader.stopwatch import FEWEST_SAMPLES, WARM_UP, Measured
 from grader.timing import Pair
 from grader.trial import Trial
 from grader.usage import Usage
-from tests.fake_gpu import FakeGpu, FakeSession, Launch, reference, steady
+from tests.fake_gpu import Clock, FakeGpu, FakeSession, Launch, reference, steady
 from tests.test_score import made as a_score
 
 STUDENT = 1e-4  # seconds per call; what the probe takes decides the fraction
@@ -60,8 +60,8 @@ def told() -> list[str]:
 def run(session: FakeSession, tensor: Assignment, findings: list[Finding], told: list[str]) -> Run:
     """Runs the test with a kernel that reaches a fraction of the ceiling."""
 
-    def at(fraction: float | Callable[[], float]) -> tuple[Result, Timing | None]:
-        session.gpu.probe = lambda *_: STUDENT * (fraction() if callable(fraction) else fraction)
+    def at(fraction: float) -> tuple[Result, Timing | None]:
+        session.gpu.probe = lambda *_: STUDENT * fraction
         test = SpeedTest(
             session.gpu, tensor, session.part, session, b"master", told.append, findings
         )
@@ -131,16 +131,17 @@ def test_the_gpu_is_ours_alone_while_it_is_measured(run: Run, session: FakeSessi
 # Close calls -------------------------------------------------------------------------------------
 
 
-def swinging(around: float) -> Callable[[], float]:
-    """A fraction that is now above and now below."""
+def swinging() -> Clock:
+    """A kernel that is now faster and now slower."""
     rng = np.random.default_rng(1)
-    return lambda: around * float(np.exp(rng.normal(0, 0.2)))
+    return lambda batch, calls: steady(STUDENT * float(np.exp(rng.normal(0, 0.2))))(batch, calls)
 
 
 def test_a_close_call_is_measured_twice_and_decided_for_the_student(
     run: Run, session: FakeSession, tensor: Assignment
 ) -> None:
-    result, timing = run(swinging(0.8 / corrected(tensor)))
+    session.clock = swinging()
+    result, timing = run(0.8 / corrected(tensor))
     assert timing is not None
     assert timing.low < 0.8 < timing.high
     assert timing.verdict == "ambiguous"
@@ -162,8 +163,9 @@ def test_the_second_measurement_has_other_data(run: Run, session: FakeSession) -
         right(call)
         seen.append(call.arrays["a"].tobytes())
 
-    session.launcher = launch
-    run(swinging(0.78))
+    session.launcher, session.clock = launch, swinging()
+    run(0.78)
+    assert len(session.sizes) == 4 * BATCHES
     assert len({*seen}) == len(seen)
 
 
@@ -279,7 +281,8 @@ def test_a_shape_that_does_not_fit_is_left_out_and_the_others_stay_themselves(
         return Trial(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(speed, "Trial", picky)
-    _, timing = run(swinging(0.8 / small_arrays(tensor, 1)))
+    session.clock = swinging()
+    _, timing = run(0.8 / small_arrays(tensor, 1))
     assert timing is not None
     assert timing.verdict == "ambiguous"
     assert [case.dims for case in timing.cases] == [tensor.test("speed").shapes[1]]
@@ -295,7 +298,8 @@ def test_memory_that_is_gone_the_second_time_keeps_the_first_samples(
         return Trial(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(speed, "Trial", picky)
-    _, timing = run(swinging(0.8 / corrected(tensor)))
+    session.clock = swinging()
+    _, timing = run(0.8 / corrected(tensor))
     assert timing is not None
     assert [case.samples for case in timing.cases] == [FEWEST_SAMPLES] * 2
 

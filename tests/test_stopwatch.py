@@ -12,22 +12,27 @@ import pytest
 
 from grader import stopwatch
 from grader.assignment import Assignment
+from grader.ceiling import VARIANTS
 from grader.session import Fault, Timed
 from grader.stopwatch import (
+    ALONE,
     BATCH_SECONDS,
+    BUSY,
     COLD,
+    ELSEWHERE,
     FEWEST_SAMPLES,
     FEWEST_SETS,
     MOST_SETS,
     SAMPLES,
     WARM_UP,
     Measured,
+    busy,
     disagreement,
     measure,
     seconds,
     sets_for,
 )
-from grader.timing import median_ratio
+from grader.timing import Pair, median_ratio
 from grader.trial import Trial, Wrong, base_case
 from tests.fake_gpu import FakeGpu, FakeSession, Launch, Launcher, reference, steady
 
@@ -64,8 +69,8 @@ def run(gpu: FakeGpu, session: FakeSession, saxpy: Assignment) -> Iterator[Calla
     base = base_case(saxpy, part, DIMS, "normal", "plain", 1)
     make = functools.partial(Trial, gpu, saxpy, part, DIMS, base)
 
-    def measured(before: Measured | None = None) -> Measured:
-        return measure(gpu, session, make, np.random.default_rng(5), before)
+    def measured(before: Measured | None = None, ambush: bool = False) -> Measured:
+        return measure(gpu, session, make, np.random.default_rng(5), before, ambush)
 
     yield measured
     assert gpu.blocks == {}
@@ -126,7 +131,9 @@ def test_a_fast_kernel_gets_all_samples_in_full_batches(run: Run, session: FakeS
     assert measured.wrong is None
     assert measured.doubt == ""
     assert len(measured.pairs) == SAMPLES
-    assert session.sizes == [1] * WARM_UP + [SETS] * SAMPLES
+    assert session.sizes[:WARM_UP] == [1] * WARM_UP
+    assert {*session.sizes[WARM_UP:]} == {6, 7, 8}, "how many calls there are is drawn"
+    assert session.stopped == []
     assert median_ratio(measured.pairs) == pytest.approx(0.5, rel=0.02)
     assert 0 < measured.worst < 1
     assert measured.dims == DIMS
@@ -151,7 +158,7 @@ def test_after_some_seconds_fewer_samples_are_enough(
     run: Run, session: FakeSession, now: list[float]
 ) -> None:
     def clock(batch: int, calls: int) -> Timed:
-        now[0] += 2.0 if calls else 0.0
+        now[0] += 2.0
         return steady(0.04)(batch, calls)
 
     session.clock = clock
@@ -162,7 +169,7 @@ def test_a_slow_start_does_not_make_a_kernel_slow(run: Run, session: FakeSession
     """What a launcher sets up in its first call is no part of its time."""
     session.clock = lambda batch, calls: steady(1.0 if batch == 0 else 1e-4)(batch, calls)
     measured = run()
-    assert {*session.sizes[WARM_UP:]} == {SETS}
+    assert {*session.sizes[WARM_UP:]} == {6, 7, 8}
     assert max(pair.student for pair in measured.pairs) < 2e-4
 
 
@@ -185,7 +192,7 @@ def test_probe_and_student_take_turns(run: Run, session: FakeSession, gpu: FakeG
 
 @pytest.mark.usefixtures("quick")
 def test_measuring_again_adds_samples_and_keeps_doubts(run: Run, session: FakeSession) -> None:
-    session.clock = lambda batch, calls: Timed(1e-6, 1e-6, 0.1 if calls else 1e-5, "")
+    session.clock = lambda _, __: Timed(1e-6, 1e-6, 0.1, "")
     first = run()
     assert first.doubt
     session.clock = steady(1e-4)
@@ -209,8 +216,21 @@ def test_a_wrong_result_in_any_batch_is_found(run: Run, session: FakeSession, ba
 
 @pytest.mark.usefixtures("quick")
 def test_the_last_call_of_a_batch_counts_as_well(run: Run, session: FakeSession) -> None:
-    session.launcher = after(WARM_UP, zero, session.launcher, SETS - 1)
+    right = session.launcher
+    calls: list[int] = []
+
+    def launch(seen: Launch) -> None:
+        right(seen)
+        calls.append(seen.call)
+        if seen.batch == WARM_UP and seen.call == last:
+            zero(seen)
+
+    session.launcher, last = launch, -1
+    assert run().wrong is None
+    last = session.sizes[WARM_UP] - 1
+    session.sizes.clear()
     assert isinstance(run().wrong, Wrong)
+    assert calls[-1] == last
 
 
 @pytest.mark.parametrize("batch", [0, 1, 4])
@@ -219,14 +239,6 @@ def test_a_fault_ends_the_measurement(run: Run, session: FakeSession, batch: int
     session.faults[batch] = fault
     assert run().wrong == fault
     assert len(session.sizes) == batch + 1
-
-
-def test_a_worker_that_dies_with_nothing_to_do_is_a_fault_too(
-    run: Run, session: FakeSession
-) -> None:
-    session.dry_fault = Fault("exited", "the submission ended the process")
-    assert run().wrong == session.dry_fault
-    assert len(session.sizes) == WARM_UP + 1
 
 
 @pytest.mark.usefixtures("quick")
@@ -248,6 +260,62 @@ def test_a_batch_of_one_call_meets_cold_memory_too(
     assert filled == [2 * SETS] * (WARM_UP + FEWEST_SAMPLES)
 
 
+# Ambush ------------------------------------------------------------------------------------------
+
+
+def test_in_one_sample_the_worker_is_ended_when_it_answers(
+    run: Run, session: FakeSession, gpu: FakeGpu
+) -> None:
+    measured = run(ambush=True)
+    assert (measured.wrong, measured.doubt) == (None, "")
+    assert len(measured.pairs) == SAMPLES
+    (ended,) = session.stopped
+    assert WARM_UP + FEWEST_SAMPLES - 1 <= ended < WARM_UP + SAMPLES
+    assert gpu.launched.count("pause") == 3 * len(VARIANTS) + SAMPLES + ALONE
+
+
+def test_what_the_process_does_after_its_answer_is_missing_then(
+    run: Run, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A submission that computes all but the last call when it has answered is right as long as it
+    lives."""
+    right, judge, waiting = session.launcher, Trial.judge, list[Launch]()
+
+    def launch(seen: Launch) -> None:
+        right(seen)
+        for earlier in waiting:
+            zero(earlier)
+        waiting.append(seen)
+
+    def judge_later(trial: Trial, calls: int) -> Wrong | None:
+        if not session.stopped:
+            for seen in waiting:
+                right(seen)
+        waiting.clear()
+        return judge(trial, calls)
+
+    session.launcher = launch
+    monkeypatch.setattr(Trial, "judge", judge_later)
+    assert run().wrong is None
+    session.sizes.clear()
+    assert isinstance(run(ambush=True).wrong, Wrong)
+    assert session.stopped == [len(session.sizes) - 1]
+
+
+def test_a_process_that_keeps_the_memory_busy_is_in_doubt(
+    run: Run, session: FakeSession, gpu: FakeGpu
+) -> None:
+    """It would make the ceiling look lower than it is."""
+    gpu.probe = lambda *_: 5e-5 if session.stopped else 6e-5
+    assert run(ambush=True).doubt.startswith("the memory was 1.20 times slower while")
+
+
+def test_busy_is_more_than_noise() -> None:
+    assert busy([Pair(1e-3 * BUSY, 1.0)] * 5, 1e-3) == ""
+    assert busy([Pair(1.01e-3 * BUSY, 1.0)] * 5, 1e-3) != ""
+    assert busy([], 1e-3) == ""
+
+
 # Clocks ------------------------------------------------------------------------------------------
 
 
@@ -256,21 +324,17 @@ def timed(done: float, settled: float | None = None, wall: float | None = None) 
     return Timed(done, settled, settled + 1e-4 if wall is None else wall, "")
 
 
-IDLE = [timed(2e-6, 8e-6)] * 5
-
-
 def test_a_batch_takes_until_its_stream_is_done() -> None:
-    assert seconds(timed(1e-3, 1e-3 + 6e-6), IDLE) == 1e-3
+    assert seconds(timed(1e-3, 1e-3 + ELSEWHERE / 2)) == 1e-3
 
 
 def test_work_on_another_stream_counts() -> None:
-    assert seconds(timed(1e-5, 1e-3), IDLE) == pytest.approx(1e-3, rel=0.01)
-    assert seconds(timed(1e-5, 1e-3), []) == pytest.approx(1e-3, rel=0.06)
+    assert seconds(timed(1e-5, 1e-3)) == 1e-3
 
 
 def test_no_batch_takes_no_time() -> None:
-    assert seconds(timed(0.0), IDLE) > 0
-    assert seconds(timed(0.0, 0.0), [timed(0.0, 1.0)]) > 0
+    assert seconds(timed(0.0)) > 0
+    assert seconds(timed(0.0, 0.0)) > 0
 
 
 @pytest.mark.usefixtures("quick")
@@ -293,20 +357,25 @@ def test_time_on_another_stream_is_measured(run: Run, session: FakeSession) -> N
 
 
 def test_clocks_that_agree_leave_no_doubt() -> None:
-    assert disagreement([timed(2e-3)] * 5, IDLE) == ""
-    assert disagreement([timed(2e-3, wall=2.2e-3)] * 5, IDLE) == "", "a little is noise"
-    assert disagreement([], IDLE) == disagreement([timed(1.0)], []) == ""
+    assert disagreement([timed(2e-3)] * 5) == ""
+    assert disagreement([timed(2e-3, wall=2.3e-3)] * 5) == "", "a little is noise"
+    assert disagreement([]) == ""
 
 
 def test_one_late_answer_is_no_disagreement() -> None:
-    assert disagreement([timed(2e-3)] * 8 + [timed(2e-3, wall=1.0)] * 2, IDLE) == ""
+    assert disagreement([timed(2e-3)] * 8 + [timed(2e-3, wall=1.0)] * 2) == ""
 
 
 @pytest.mark.parametrize("wall", [2.7e-3, 1.0])
 def test_clocks_that_disagree_are_named(wall: float) -> None:
-    said = disagreement([timed(2e-3, wall=wall)] * 5, IDLE)
+    said = disagreement([timed(2e-3, wall=wall)] * 5)
     assert said.startswith("the clocks disagree: the device's events say 2.00 ms for a batch, ")
-    assert f"the grader's own clock {(wall - 1e-4) * 1e3:.2f} ms" in said
+    assert said.endswith(f"the grader's own clock {wall * 1e3:.2f} ms")
+
+
+def test_what_the_clocks_differ_by_is_kept(run: Run, session: FakeSession) -> None:
+    session.clock = steady(1e-4, overhead=7e-5)
+    assert run().overhead == pytest.approx(7.5e-5)
 
 
 @pytest.mark.usefixtures("quick")

@@ -54,7 +54,9 @@ class Bench:
         self.session.launcher = launch
         self.trial.prepare(np.random.default_rng(seed))
         self.session.batch(
-            self.part.launcher, [self.trial.arguments(number) for number in range(calls)]
+            self.part.launcher,
+            [self.trial.arguments(number) for number in range(calls)],
+            self.trial.keep(calls),
         )
         return self.trial.judge(calls)
 
@@ -297,7 +299,29 @@ def test_the_answer_to_another_call_is_wrong(bench: Make) -> None:
 def test_calls_that_were_not_made_are_not_judged(bench: Make) -> None:
     made = bench()
     assert made.run(calls=1) is None
-    assert made.trial.judge() is not None
+    assert made.trial.judge(2) is not None
+
+
+def test_of_the_last_call_the_copy_counts(bench: Make) -> None:
+    """It was made in the order of the launcher's stream; what came later is not in it."""
+    made = bench()
+    made.run()
+    made.array(SETS - 1, OUTPUTS)[:] = 0
+    assert made.trial.judge(SETS) is None
+    made.array(0, OUTPUTS)[:] = 0
+    assert made.trial.judge(SETS) is not None
+
+
+@pytest.mark.parametrize("calls", range(1, SETS + 1))
+def test_a_copy_that_was_not_made_is_not_written(bench: Make, calls: int) -> None:
+    made = bench()
+    made.session.launcher = made.right
+    made.trial.prepare(np.random.default_rng(2))
+    arguments = [made.trial.arguments(number) for number in range(calls)]
+    made.session.batch(made.part.launcher, arguments)
+    wrong = made.trial.judge(calls)
+    assert wrong is not None
+    assert wrong.sentence.endswith("nothing was written to it")
 
 
 @pytest.mark.parametrize("name", ["out", "x"])

@@ -229,9 +229,9 @@ def _large(
                     session.map(trial.pools)
                     trial.worst = 0.0
                     trial.prepare(case.rng(1))
-                    answer = session.batch(part.launcher, [trial.arguments(0)])
+                    answer = session.batch(part.launcher, [trial.arguments(0)], trial.keep(1))
                     session.map(())
-                    wrong = isinstance(answer, Fault) or trial.judge() is not None
+                    wrong = isinstance(answer, Fault) or trial.judge(1) is not None
                     yield kernels, case, math.inf if wrong else trial.worst
         except OutOfMemory:
             continue
