@@ -1,6 +1,7 @@
 # make grade [SUBMISSION=folder]   grade a submission on the CPU backend, into score.json
 # make test                        run all tests
 # make lint | bench | clean        style and types | speed of the grader itself | start over
+# make bench-gpu                   the LayerNorm solution on this machine's GPU, against its peers
 #
 # Everything is installed into .venv on the first run; only python3 (with headers), pip, g++ and
 # make have to be there.
@@ -12,7 +13,7 @@ READY      := $(VENV)/.ready
 NATIVE     := $(shell find CMakeLists.txt pyproject.toml assignment grader/native grader/emulator \
                 -name __pycache__ -prune -o -type f ! -name '*.md' ! -name '*.py' -print 2>/dev/null)
 
-.PHONY: grade test lint bench clean
+.PHONY: grade test lint bench bench-gpu clean
 
 grade: $(READY)
 	@$(VENV)/bin/grader grade "$(SUBMISSION)" --backend cpu --json score.json
@@ -28,6 +29,10 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(VENV)/bin/python tests/bench.py
+
+# With the Python that has PyTorch, which .venv has not
+bench-gpu:
+	@$(PYTHON) tests/bench_gpu.py
 
 # A venv without pip needs no ensurepip, which Debian ships separately; our own pip fills it.
 # The build tools are run-time dependencies too, so the build uses those of the venv.

@@ -42,6 +42,11 @@ RACE = (
     "a missing __syncthreads() or an update by many threads that is not atomic"
 )
 
+RIGHT_BY_LUCK = (
+    "the GPU got it right, where threads run in another order and memory holds something else: "
+    "a race, or something that is read before it is written"
+)
+
 Progress = Callable[[str], None]
 
 
@@ -98,10 +103,10 @@ class Checker:
                 return self._failed(test_id, tried, *self._smallest(test_id, case, problem))
         return self._result(test_id, True, tried, "; ".join(left_out))
 
-    def order_of_threads(self, test_id: str) -> TestResult | None:
-        """Run the pinned cases for what only the emulator sees: faults, and results that depend on
-        which threads run first. Wrong numbers alone are somebody else's business. None when nothing
-        was seen, or when the emulator cannot run this kernel: `unchecked` says why then."""
+    def second_opinion(self, test_id: str) -> TestResult | None:
+        """Run the pinned cases, which a GPU got right, for what only the emulator sees: faults, and
+        numbers that come out right only when threads happen to run in a GPU's order. None when
+        nothing was seen, or when the emulator cannot run this kernel: `unchecked` says why then."""
         tried: list[Case] = []
         for case in cases(self.assignment, self.part, test_id, self.master, pinned_only=True):
             tried.append(case)
@@ -114,9 +119,8 @@ class Checker:
                 return None
             if problem.kind == "wrong_result":
                 self.session.stop()
-                problem = replace(problem, note=self._diagnose(test_id, case, problem))
-                if problem.note != RACE:
-                    continue
+                why = self._diagnose(test_id, case, problem) or RIGHT_BY_LUCK
+                problem = replace(problem, note=f"on the emulator; {why}")
             return self._failed(test_id, tried, case, problem)
         return None
 

@@ -287,7 +287,7 @@ class _Job:
             checker = Checker(
                 self.used, part, session, self.master, self.progress, findings=self.findings
             )
-            found = checker.order_of_threads(test_id)
+            found = checker.second_opinion(test_id)
             if checker.unchecked:
                 where = f"{part.launcher} in {test_id}"
                 self._not_checked(f"the emulator cannot run {where}: {checker.unchecked}")

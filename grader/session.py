@@ -86,7 +86,7 @@ class Kept:
 class Timed:
     """A batch came back. Seconds: `done` until the work on the launcher's stream was finished,
     `settled` until the device was idle, both by the worker's events; `wall` by our own clock, from
-    the word to go to the answer. `launches` is what it says about its kernels."""
+    the word to go to the answer. `launches` is what it says about kernels of the batch before."""
 
     done: float
     settled: float
@@ -218,8 +218,12 @@ class Session:
             self._control.sendall(b"".join(records))
             self._control.settimeout(START_SECONDS)
             ready = self._control.recv(1)
-            if ready != worker.READY_BYTE:
-                return self._refused(launcher, ready)
+            if not ready:
+                return self._lost(2.0)
+            if ready != worker.READY_BYTE:  # the first byte of a reply: it did not get so far
+                early = self._answer(launcher, ready)
+                self.stop()
+                return early if isinstance(early, Fault) else TAMPERED
             began = time.perf_counter()
             self._control.sendall(worker.GO_BYTE)
         except OSError:
@@ -232,13 +236,6 @@ class Session:
             self.stop()
             return TAMPERED
         return Timed(answer.done / 1e3, answer.settled / 1e3, wall, answer.sentence)
-
-    def _refused(self, launcher: str, first: bytes) -> Fault:
-        """Instead of getting ready the worker ended, or it has no such launcher."""
-        if not first:
-            return self._lost(2.0)
-        self.stop()
-        return Fault("missing", f"{launcher} is not defined in the submission")
 
     def _spent(self) -> Fault | None:
         """A Fault when the calls of this session have taken all the time that there is."""
@@ -275,10 +272,10 @@ class Session:
         self._mapped = True
         return None
 
-    def _answer(self, launcher: str) -> _Reply | Fault:
-        """What the worker says after a command, within the time it has."""
+    def _answer(self, launcher: str, received: bytes = b"") -> _Reply | Fault:
+        """What the worker says after a command, within the time it has; `received` came already."""
         began = time.monotonic()
-        reply = self._receive(self.call_seconds)
+        reply = self._receive(self.call_seconds, received)
         self.seconds_left -= time.monotonic() - began
         if isinstance(reply, Fault) or reply.status == worker.RETURNED:
             return reply
@@ -339,10 +336,9 @@ class Session:
         sentence = sentence.replace(str(self.module.path), "the module")
         return Fault("load", f"the module cannot be loaded: {sentence}")
 
-    def _receive(self, seconds: float) -> _Reply | Fault:
+    def _receive(self, seconds: float, received: bytes = b"") -> _Reply | Fault:
         assert self._control is not None
         began = time.monotonic()
-        received = b""
         while len(received) < worker.REPLY.size:
             left = seconds - (time.monotonic() - began)
             if left <= 0:

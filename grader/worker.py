@@ -187,12 +187,16 @@ class Worker:
         def launch() -> None:
             times[:] = getattr(self.module, f"{launcher}_batch")(calls, keep)
 
+        launches = self.module.launches()  # of the batch before: to ask takes a while
+        failed = self.run(self.module.settle)
+        if failed is not None:
+            return failed
         self.control.sendall(READY_BYTE)
         self.control.recv(1)  # the parent's clock runs from here on
         failed = self.run(launch)
         if failed is not None:
             return failed
-        return RETURNED, 0, "", self.module.launches(), times[0], times[1]
+        return RETURNED, 0, "", launches, times[0], times[1]
 
     def copies(self, record: bytes) -> list[tuple[int, int, int]]:
         """(to, from, bytes) of the arrays to copy when a batch is done."""

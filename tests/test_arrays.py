@@ -181,10 +181,13 @@ def test_damaged_guards_name_the_word_nearest_to_the_array(run: Run) -> None:
 # probe.cu ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("reads", "writes"), [(1, 1), (2, 0), (4, 3)])
-def test_the_probe_adds_streams_up(cache: Path, reads: int, writes: int) -> None:
-    unroll = {1: 1, 2: 4, 4: 2}[reads]
-    options = [f"READS={reads}", f"WRITES={writes}", f"UNROLL={unroll}", "HINT=0"]
+@pytest.mark.parametrize(
+    ("reads", "writes", "unroll", "hint"), [(1, 1, 1, 0), (2, 0, 4, 0), (4, 3, 2, 0), (2, 1, 4, 2)]
+)
+def test_the_probe_adds_streams_up(
+    cache: Path, reads: int, writes: int, unroll: int, hint: int
+) -> None:
+    options = [f"READS={reads}", f"WRITES={writes}", f"UNROLL={unroll}", f"HINT={hint}"]
     program = compiled(cache, "run_probe.cu", *options)
     done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

@@ -162,12 +162,9 @@ def test_arguments_are_addresses_in_the_pools(
     session.map(pools)
     session.batch("launch", CALLS, [Kept(1, 8192, 64, 1 << 20)])
     first, second = 1_000_000, 2_000_000
-    assert device.batches == [
-        (
-            [(second + 4096, first + 512, 7), (second + 8192, first + 1024, 7)],
-            [(second + (1 << 20), second + 8192, 64)],
-        )
-    ]
+    ((calls, keep),) = device.batches
+    assert calls == [(second + 4096, first + 512, 7), (second + 8192, first + 1024, 7)]
+    assert keep == [(second + (1 << 20), second + 8192, 64)]
 
 
 def test_a_running_worker_gives_memory_up_at_once(

@@ -16,7 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from grader import build, cli, gpu, grading
+from grader import build, cli, gpu, grading, native_parts
 from grader.assignment import Assignment
 from grader.errors import InfrastructureError
 from grader.gpu import Gpu, why_no_gpu
@@ -299,8 +299,8 @@ def broken_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         tools()
 
     monkeypatch.setattr(build, "_compile", no_compile)
-    monkeypatch.setattr(build, "_compile_native", no_compile)
-    monkeypatch.setattr(build, "_native_in", lambda *_: None)
+    monkeypatch.setattr(native_parts, "_compile", no_compile)
+    monkeypatch.setattr(native_parts, "_parts_in", lambda *_: None)
 
 
 @pytest.mark.usefixtures("broken_machine")

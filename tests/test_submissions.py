@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from grader import assignment, grade
+from grader import assignment, build, grade, submission
+from grader.errors import BuildFailed
+from grader.toolkit import Toolkit
 from tests.expectations import SUBMISSIONS, Expectation, failed, messages, read, read_all
 
 EXPECTATIONS = read_all()
@@ -37,6 +39,20 @@ def test_is_graded_as_expected(expect: Expectation, master: bytes) -> None:
                 assert needs or test.id == "speed"
     if expect.message:
         assert re.search(expect.message, messages(score)), messages(score)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "expect", read_all("layernorm", ["wrong", "odd", "classic"]), ids=lambda expect: expect.name
+)
+def test_nvcc_takes_what_the_emulator_takes(nvidia: Toolkit, expect: Expectation) -> None:
+    used = assignment("layernorm")
+    try:
+        build.cross_check(submission.read(expect.folder, used), used)
+    except BuildFailed as error:
+        assert expect.status == "build_failed", f"{error}\n{error.log}"
+    else:
+        assert expect.status != "build_failed"
 
 
 def test_there_are_enough_of_them() -> None:

@@ -30,9 +30,11 @@ class Device:
         self.asked: list[tuple[int, int]] = []
         self.error: tuple[int, str, str] = (0, "", "")
         self.produced = 0
+        self.collected = 0
         self.mapped: list[tuple[int, int, bool]] = []
         self.unmapped: list[tuple[int, int]] = []
-        self.batches: list[tuple[list[tuple[int, ...]], bool]] = []
+        self.batches: list[tuple[list[tuple[int, ...]], list[tuple[int, ...]]]] = []
+        self.settled = 0
         self._next = 1000
         if launcher:
             self.launch = launcher
@@ -63,6 +65,9 @@ class Device:
     def produce(self) -> None:
         self.produced += 1
 
+    def collect(self) -> None:
+        self.collected += 1
+
     def note(self) -> str:
         return "lane 3 reads nothing"
 
@@ -77,8 +82,14 @@ class Device:
     def unmap_shared(self, address: int, size: int) -> None:
         self.unmapped.append((address, size))
 
-    def launch_batch(self, calls: list[tuple[int, ...]], dry: bool) -> tuple[float, float]:
-        self.batches.append((calls, dry))
+    def settle(self) -> None:
+        self.settled += 1
+
+    def launch_batch(
+        self, calls: list[tuple[int, ...]], keep: list[tuple[int, ...]]
+    ) -> tuple[float, float]:
+        assert self.settled > len(self.batches), "the device is idle before"
+        self.batches.append((calls, keep))
         return 1.5, 2.5
 
     def launches(self) -> str:
@@ -228,8 +239,15 @@ def placed(*arguments: tuple[int, int] | int) -> bytes:
     return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
-def batch(count: int, dry: bool = False, launcher: bytes = b"launch") -> bytes:
-    head = worker.COMMAND.pack(worker.BATCH, dry, 0, 0, launcher, count)
+def kept(*copies: tuple[int, int, int, int]) -> bytes:
+    """What to copy after a batch: (pool, offset, bytes, offset of the copy)."""
+    packed = [worker.ARGUMENT.pack(worker.POOL, *copy, 0, b"") for copy in copies]
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"", len(packed))
+    return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
+
+
+def batch(count: int, launcher: bytes = b"launch") -> bytes:
+    head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, launcher, count)
     return head.ljust(worker.COMMAND_BYTES, b"\0")
 
 
@@ -254,10 +272,12 @@ def test_pools_are_mapped_and_batches_run_in_them(files: list[int]) -> None:
             (os.fstat(files[1]).st_ino, 32, True),
         ]
         ours.sendall(placed((1, 8), (0, 16), -7) + placed((1, 24), (0, 0), 5))
-        answer = made.obey(batch(2, dry=True))
+        ours.sendall(kept((1, 24, 8, 16)) + worker.GO_BYTE)
+        answer = made.obey(batch(2))
+        assert ours.recv(1) == worker.READY_BYTE
         assert answer == (worker.RETURNED, 0, "", "ker\t32", 1.5, 2.5)
         wanted = [(2_000_008, 1_000_016, -7), (2_000_024, 1_000_000, 5)]
-        assert device.batches == [(wanted, True)]
+        assert device.batches == [(wanted, [(2_000_016, 2_000_024, 8)])]
         # new pools take the place of the old ones; none at all just gives them up
         socket.send_fds(ours, [b"p"], [])
         made.obey(pooled())
@@ -279,10 +299,10 @@ def test_a_batch_that_fails_reports_the_error_and_no_times() -> None:
     device.error = (700, "illegal_address", "x.cu:3: beyond")
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        ours.sendall(placed(1))
+        ours.sendall(placed(1) + kept() + worker.GO_BYTE)
         answer = Worker(device.module, theirs, -1).obey(batch(1))
         assert answer == (worker.CUDA_ERROR, 700, "illegal_address", "x.cu:3: beyond", 0.0, 0.0)
-        ours.sendall(placed(1))
+        ours.sendall(placed(1) + kept())
         answer = Worker(device.module, theirs, -1).obey(batch(1, launcher=b"another"))
         assert answer[0] == worker.MISSING
 

@@ -160,6 +160,13 @@ inline void copy_out(const py::buffer& to, std::uintptr_t from) {
 }
 
 #ifndef __CUDA_EMULATOR__
+// Before a batch: the device is idle, and the cache keeps nothing that an earlier call asked it to.
+inline void settle() {
+    check(cudaDeviceSynchronize());
+    cudaCtxResetPersistingL2Cache();
+    cudaGetLastError();  // old cards have no such thing
+}
+
 // An array to copy once the timed work is done: to, from, bytes.
 using Keep = std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>;
 
@@ -179,12 +186,7 @@ public:
         }
     }
 
-    void start() {
-        check(cudaDeviceSynchronize());
-        cudaCtxResetPersistingL2Cache();  // whatever an earlier call asked the cache to keep
-        cudaGetLastError();               // (old cards cannot do that)
-        check(cudaEventRecord(start_, stream()));
-    }
+    void start() { check(cudaEventRecord(start_, stream())); }
 
     // Milliseconds until the work on stream() was done, and until the whole device was idle: work
     // on other streams counts too. (0, 0) after an error, which synchronize() then reports.
@@ -298,6 +300,7 @@ inline void bind_device(py::module_& module) {
 #ifndef __CUDA_EMULATOR__
     module.def("map_shared", &map_shared);
     module.def("unmap_shared", &unmap_shared);
+    module.def("settle", &settle);
     module.def("launches", [] { return Launches::seen().text(); });
 #endif
 }

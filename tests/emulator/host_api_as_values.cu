@@ -53,6 +53,17 @@ int main() {
     configuration.numAttrs = 1;
     OK(cudaLaunchKernelEx(&configuration, add, p, n));
     OK(cudaLaunchKernelExC(&configuration, (const void*)add, arguments));
+
+    // no clusters on this device: a launch in clusters is refused, and asking says so beforehand
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {2, 1, 1};
+    configuration.attrs = &cluster;
+    int clusters = 7;
+    CHECK(cudaOccupancyMaxActiveClusters(&clusters, add, &configuration) == cudaErrorNotSupported);
+    CHECK(clusters == 0);
+    CHECK(cudaLaunchKernelEx(&configuration, add, p, n) == cudaErrorNotSupported);
+
     float host[16];
     OK(copy(host, p, 64, cudaMemcpyDeviceToHost));
     CHECK(host[0] == 4 && host[3] == 4 && host[4] == 0);

@@ -8,10 +8,12 @@
 //     HINT            0 plain loads and stores
 //                     1 streaming ones: loads leave nothing in L1, stores are the first to be
 //                       evicted from L2
+//                     2 plain ones, and a block stores only when all of its loads have arrived:
+//                       the memory turns from reading to writing less often
 //
 // Which variant is the fastest depends on the device and on the size, so the ceiling is the best of
 // a few. Launch it with THREADS threads a block and ceil(vectors / (THREADS * UNROLL)) blocks.
-#if READS < 1 || READS > 4 || WRITES < 0 || WRITES > 4 || UNROLL < 1 || HINT < 0 || HINT > 1
+#if READS < 1 || READS > 4 || WRITES < 0 || WRITES > 4 || UNROLL < 1 || HINT < 0 || HINT > 2
 #error "probe.cu: READS, WRITES, UNROLL or HINT is out of range"
 #endif
 
@@ -63,6 +65,17 @@ probe(Streams streams, unsigned long long vectors) {
             loaded[s][u] = i < vectors ? load(streams.in[s] + i) : make_float4(0, 0, 0, 0);
         }
     }
+
+#if HINT == 2
+    float4 arrived = make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+        for (int s = 0; s < READS; s++) arrived = sum(arrived, loaded[s][u]);
+    }
+    // Needs every value that was loaded; no thread passes before all have come this far.
+    if (__syncthreads_or((arrived.x + arrived.y) + (arrived.z + arrived.w) == 1.0f)) __threadfence();
+#endif
 
     float4 all = make_float4(0, 0, 0, 0);
 #pragma unroll

@@ -299,3 +299,9 @@ static inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* __config
     return cudaLaunchKernel(__function, __configuration->gridDim, __configuration->blockDim, __arguments,
                             __configuration->dynamicSmemBytes, __configuration->stream, __line, __file);
 }
+template <class... _Parameters>
+static inline cudaError_t cudaOccupancyMaxActiveClusters(int* __clusters, void (*)(_Parameters...),
+                                                         const cudaLaunchConfig_t* __configuration) {
+    *__clusters = ::__emulator::__single_blocks(__configuration) ? __emulator_multiprocessors() : 0;
+    return ::__emulator::__single_blocks(__configuration) ? cudaSuccess : cudaErrorNotSupported;
+}
