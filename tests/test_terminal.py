@@ -50,7 +50,8 @@ def test_a_score_with_times() -> None:
         "Row sums: speed",
         f"  {MESSAGE}",
         "  8192 x 4096          123.5 us, memory ceiling      63.2 us  0.512",
-        "  rows<4>: 256 threads a block, 40 registers, 24 bytes spilled, 1056 bytes of shared memory,",
+        "  rows<4>: 256 threads a block, 40 registers, 24 bytes spilled, 1056 bytes of shared "
+        "memory,",
         "  occupancy 50%",
         "  columns: 128 threads a block, 32 registers, 0 bytes of shared memory, occupancy 100%",
         "",
