@@ -61,4 +61,6 @@ def _run(
 def _bytes(assignment: Assignment, part: Part, case: Case) -> int:
     arrays = [name for name in part.arguments if name not in case.dims]
     arrays += part.outputs  # the spare set
-    return sum(4 * math.prod(assignment.shape(name, case.dims)) for name in arrays)
+    rows = case.dims[assignment.batch] if assignment.batch is not None else 1
+    elements = sum(math.prod(assignment.shape(name, case.dims)) for name in arrays)
+    return 4 * (elements + rows)  # and the order of the rows

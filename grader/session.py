@@ -6,7 +6,6 @@ that the grader owns (grader/trial.py). The worker's words are only shown to peo
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -216,14 +215,9 @@ class Session:
         assert self._control is not None
         try:
             self._control.sendall(b"".join(records))
-            self._control.settimeout(START_SECONDS)
-            ready = self._control.recv(1)
-            if not ready:
-                return self._lost(2.0)
-            if ready != worker.READY_BYTE:  # the first byte of a reply: it did not get so far
-                early = self._answer(launcher, ready)
-                self.stop()
-                return early if isinstance(early, Fault) else TAMPERED
+            fault = self._readiness(launcher)
+            if fault is not None:
+                return fault
             began = time.perf_counter()
             self._control.sendall(worker.GO_BYTE)
         except OSError:
@@ -232,10 +226,34 @@ class Session:
         wall = time.perf_counter() - began
         if isinstance(answer, Fault):
             return answer
-        if not all(math.isfinite(told) and told >= 0 for told in (answer.done, answer.settled)):
+        most = 1e3 * self.call_seconds  # NaN is not in between, either
+        if not all(0 <= told <= most for told in (answer.done, answer.settled)):
             self.stop()
             return TAMPERED
         return Timed(answer.done / 1e3, answer.settled / 1e3, wall, answer.sentence)
+
+    def _readiness(self, launcher: str) -> Fault | None:
+        """Wait for the worker to be ready for a batch. Raises OSError when the channel is gone."""
+        assert self._control is not None
+        began = time.monotonic()
+        self._control.settimeout(START_SECONDS)
+        try:
+            said = self._control.recv(1)
+        except TimeoutError:
+            self.stop()
+            return Fault(
+                "timeout", f"it was not ready within {START_SECONDS:.0f} seconds and was ended"
+            )
+        finally:
+            self.seconds_left -= time.monotonic() - began
+        if said == worker.READY_BYTE:
+            return None
+        if not said:
+            return self._lost(2.0)
+        self.stop()
+        if said[0] == worker.MISSING:  # the beginning of a reply
+            return Fault("missing", f"{launcher} is not defined in the submission")
+        return TAMPERED
 
     def _spent(self) -> Fault | None:
         """A Fault when the calls of this session have taken all the time that there is."""

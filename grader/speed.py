@@ -6,6 +6,7 @@ import functools
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,15 +68,22 @@ class SpeedTest:
         into the GPU's memory is left out, or what was measured of it before stays."""
         done: dict[int, Measured] = {}
         for number, earlier in before.items():
-            try:
-                done[number] = self._shape(test_id, number, earlier)
-            except OutOfMemory:
-                if earlier is not None:
-                    done[number] = earlier
+            measured = self._fitting(test_id, number, earlier) or earlier
+            if measured is None:
                 continue
-            if done[number].wrong is not None:
+            done[number] = measured
+            if measured.wrong is not None:
                 break
         return done
+
+    def _fitting(self, test_id: str, number: int, before: Measured | None) -> Measured | None:
+        """None when the GPU is too small for the shape."""
+        with suppress(OutOfMemory):
+            return self._shape(test_id, number, before)
+        self.session.stop()  # what the submission holds must not spare it the shape
+        with suppress(OutOfMemory):
+            return self._shape(test_id, number, before)
+        return None
 
     def _shape(self, test_id: str, number: int, before: Measured | None) -> Measured:
         test = self.assignment.test(test_id)

@@ -105,7 +105,7 @@ class _Stopwatch:
         self.measured = measured
         self.most = 1  # calls of a batch
         self.copying = 0.0  # seconds that copying the last outputs takes: no event counts it
-        self.timed: list[Timed] = []
+        self.timed: list[Timed] = []  # what counts of it
 
     def run(self, ambush: bool) -> None:
         began = time.monotonic()
@@ -115,29 +115,36 @@ class _Stopwatch:
         )
         kept = sum(size for _, size in trial.addresses(0, 1))
         self.copying = ceiling.seconds() * 2 * kept / trial.bytes_per_set
-        for _ in range(WARM_UP):
-            if self._student() is None:
+        chosen = int(self.rng.integers(FEWEST_SAMPLES - 1, SAMPLES)) if ambush else None
+        # who takes long must not get round the ambush
+        fewest = FEWEST_SAMPLES if chosen is None else chosen + 1
+        fresh, done = True, 0
+        while done < SAMPLES and not (done >= fewest and time.monotonic() - began > SHAPE_SECONDS):
+            if fresh and not self._warm_up():
                 return
-        self.most = max(1, min(trial.sets, int(BATCH_SECONDS / seconds(self.timed[-1]))))
-        chosen = int(self.rng.integers(FEWEST_SAMPLES - 1, SAMPLES)) if ambush else SAMPLES
-        done = 0
-        while done < SAMPLES and not (
-            done >= FEWEST_SAMPLES and time.monotonic() - began > SHAPE_SECONDS
-        ):
             first = ceiling.seconds() if done % 2 else None
-            student = self._student(ended=done == chosen)
+            fresh = done == chosen
+            student = self._student(ended=fresh)
             if student is None:
                 return
-            if done == chosen:
+            if fresh:
                 alone = min(ceiling.seconds() for _ in range(ALONE))
                 measured.doubt = measured.doubt or busy(measured.pairs, alone)
             measured.pairs.append(Pair(first or ceiling.seconds(), student))
             done += 1
-        measured.doubt = measured.doubt or disagreement(self.timed[WARM_UP:])
-        measured.overhead = statistics.median(
-            one.wall - seconds(one) for one in self.timed[WARM_UP:]
-        )
+        measured.doubt = measured.doubt or disagreement(self.timed)
+        measured.overhead = statistics.median(one.wall - seconds(one) for one in self.timed)
         measured.worst = max(measured.worst, trial.worst)
+
+    def _warm_up(self) -> bool:
+        """Single calls of a new worker, which do not count; False if one was not right."""
+        counted, self.timed, self.most = self.timed, [], 1
+        for _ in range(WARM_UP):
+            if self._student() is None:
+                return False
+        self.most = max(1, min(self.trial.sets, int(BATCH_SECONDS / seconds(self.timed[-1]))))
+        self.timed = counted
+        return True
 
     def _student(self, ended: bool = False) -> float | None:
         """Seconds per call of one batch, every output of which was right; None if one was not.

@@ -361,8 +361,7 @@ class Trial:
         )
 
     def _record(self, rule: Rule) -> _Variation:
-        order = self._order if rule.rows > 1 else self._nothing
-        return _Variation.of(rule, order.address)
+        return _record(rule, (self._order if rule.rows > 1 else self._nothing).address)
 
     def _kernel(self, name: str, size: int) -> Any:
         index = "unsigned" if size < 1 << 32 else "unsigned long long"
@@ -420,14 +419,14 @@ class _Variation(ctypes.Structure):
         ("factor", _Factor * MAX_FACTORS),
     )
 
-    @classmethod
-    def of(cls, rule: Rule, order: int) -> _Variation:
-        """A rule, with the address of its order of rows."""
-        vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
-        return cls(
-            rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, order,
-            len(vectors), (_Factor * MAX_FACTORS)(*vectors),
-        )  # fmt: skip
+
+def _record(rule: Rule, order: int) -> _Variation:
+    """A rule for arrays.cu; its order of rows lies at this address."""
+    vectors = [_Factor(v.stride, v.extent, v.key, v.exponent) for v in rule.vectors]
+    return _Variation(
+        rule.rows, rule.base_rows, rule.inner, rule.multiplier, rule.shift, order,
+        len(vectors), (_Factor * MAX_FACTORS)(*vectors),
+    )  # fmt: skip
 
 
 _VERDICT = np.dtype(

@@ -47,6 +47,7 @@ class FakeGpu(Gpu):
         self.launched: list[str] = []
         self.locked = 0
         self.unshareable = ""
+        self.pending: list[Callable[[], None]] = []  # what others do before our next launch
         self._next = 1 << 40
 
     # Memory -------------------------------------------------------------------------------------
@@ -114,6 +115,8 @@ class FakeGpu(Gpu):
         self, kernel: Kernel, grid: int | tuple[int, int], threads: int, arguments: Sequence[Any]
     ) -> None:
         assert isinstance(grid, int) and grid >= 1 and 1 <= threads <= 1024
+        while self.pending:
+            self.pending.pop(0)()
         self.launched.append(kernel.name)
         getattr(self, f"_{kernel.name}")(kernel.handle, grid * threads, *arguments)
 
@@ -179,7 +182,7 @@ class FakeGpu(Gpu):
             Vector(one.stride, one.extent, one.key, one.exponent)
             for one in how.factor[: how.factors]
         )
-        order = self.view(how.order, how.rows, np.uint32)
+        order = self.read(how.order, how.rows, np.uint32)
         return Rule(how.rows, how.base_rows, how.inner, how.multiplier, how.shift, order, vectors)
 
     # Clock --------------------------------------------------------------------------------------
@@ -231,7 +234,11 @@ def steady(per_call: float, overhead: float = 1e-4) -> Clock:
 @dataclass
 class FakeSession(Session):
     """`clock` gives the times of a batch from its number and the number of its calls. `faults` are
-    given instead of the answer to the batch of that number."""
+    given instead of the answer to the batch of that number.
+
+    unjoined: the last call of a batch works where the copies do not wait for it. late: a batch is
+    answered before anything was done; the rest follows if the worker lives on.
+    """
 
     gpu: FakeGpu
     assignment: Assignment
@@ -240,14 +247,19 @@ class FakeSession(Session):
     clock: Clock = field(default_factory=lambda: steady(1e-4))
     launches: str = ""
     faults: dict[int, Fault] = field(default_factory=dict)
+    unjoined: bool = False
+    late: bool = False
     sizes: list[int] = field(default_factory=list)  # calls of each batch
-    stopped: list[int] = field(default_factory=list)  # batches after which the worker was ended
+    stops: list[int] = field(default_factory=list)  # after how many batches it was ended
+    alive: bool = False
     pools: tuple[Pool, ...] = ()
     mapped: int = 0
     module: Any = field(default_factory=lambda: SimpleNamespace(usage=()))
 
     def stop(self) -> None:
-        self.stopped.append(len(self.sizes) - 1)
+        self.stops.append(len(self.sizes))
+        self.alive = False
+        self.gpu.pending.clear()
 
     def map(self, pools: Sequence[Pool]) -> None:
         self.pools = tuple(pools)
@@ -263,16 +275,28 @@ class FakeSession(Session):
         assert self.pools, "nothing is mapped"
         number = len(self.sizes)
         self.sizes.append(len(calls))
+        self.alive = True
         if number in self.faults:
             return self.faults[number]
-        for position, arguments in enumerate(calls):
-            self.launcher(self._launch(arguments, number, position))
+        launches = [self._launch(arguments, number, at) for at, arguments in enumerate(calls)]
+        if self.late:
+            self.gpu.pending.append(lambda: self._work(launches, keep))
+        else:
+            self._work(launches, keep)
+        timed = self.clock(number, len(calls))
+        return Timed(timed.done, timed.settled, timed.wall, self.launches)
+
+    def _work(self, launches: list[Launch], keep: Sequence[Kept]) -> None:
+        joined = len(launches) - self.unjoined
+        for launch in launches[:joined]:
+            self.launcher(launch)
         for one in keep:
+            assert self.pools[one.pool].writable
             start = self.gpu.shared[self.pools[one.pool].fd]
             data = self.gpu.read(start + one.offset, one.size, np.uint8)
             self.gpu.write(start + one.copy, data)
-        timed = self.clock(number, len(calls))
-        return Timed(timed.done, timed.settled, timed.wall, self.launches)
+        for launch in launches[joined:]:
+            self.launcher(launch)
 
     def _launch(self, arguments: Sequence[Placed | int], batch: int, call: int) -> Launch:
         named = dict(zip(self.part.arguments, arguments, strict=True))

@@ -123,7 +123,7 @@ def test_a_fault_is_the_students_and_the_memory_is_given_back(
 
 
 def test_what_does_not_fit_is_left_out_and_named(checker: Checker, session: FakeSession) -> None:
-    session.gpu.memory_bytes = large.RESERVE + 12 * LARGER - 1
+    session.gpu.memory_bytes = large.RESERVE + 20 * LARGER - 1  # x, y, out, its copy, the order
     result = checker.run("general")
     assert result.passed is True
     assert result.message.startswith(f"not run: n={LARGER}, normal data (0 GB of GPU memory")

@@ -30,7 +30,7 @@ DONE, USAGE = 0, 2
 
 def part(name: str, verdict: Any = "withheld", fraction: float = 0.5) -> PartResult:
     """A part with 5 points for being right and 7 for speed, the latter not given (yet)."""
-    case = TimingCase({"n": 9}, fraction, 0.4, 0.6, 20.0, 10.0, 30, 80.0)
+    case = TimingCase({"n": 9}, fraction, 0.4, 0.6, 20.0, 10.0, 30, 15.0)
     timing = Timing("speed", "measured", fraction, 0.4, 0.6, 0.1, 0.85, verdict, [case], [])
     tests = [
         Result("base", "b", True, 5.0, 5.0, [], ""),

@@ -23,7 +23,7 @@ from grader.stopwatch import FEWEST_SAMPLES, WARM_UP, Measured
 from grader.timing import Pair
 from grader.trial import Trial
 from grader.usage import Usage
-from tests.fake_gpu import Clock, FakeGpu, FakeSession, Launch, reference, steady
+from tests.fake_gpu import FakeGpu, FakeSession, Launch, reference, steady
 from tests.test_score import made as a_score
 
 STUDENT = 1e-4  # seconds per call; what the probe takes decides the fraction
@@ -60,8 +60,8 @@ def told() -> list[str]:
 def run(session: FakeSession, tensor: Assignment, findings: list[Finding], told: list[str]) -> Run:
     """Runs the test with a kernel that reaches a fraction of the ceiling."""
 
-    def at(fraction: float) -> tuple[Result, Timing | None]:
-        session.gpu.probe = lambda *_: STUDENT * fraction
+    def at(fraction: float | Callable[[], float]) -> tuple[Result, Timing | None]:
+        session.gpu.probe = lambda *_: STUDENT * (fraction() if callable(fraction) else fraction)
         test = SpeedTest(
             session.gpu, tensor, session.part, session, b"master", told.append, findings
         )
@@ -106,6 +106,7 @@ def test_every_shape_is_recorded(run: Run, tensor: Assignment) -> None:
     for number, case in enumerate(timing.cases):
         assert case.samples == FEWEST_SAMPLES
         assert case.time_us == pytest.approx(1e6 * STUDENT)
+        assert case.overhead_us == pytest.approx(105)
         assert case.fraction == pytest.approx(0.5 * small_arrays(tensor, number), rel=0.01)
         assert case.ceiling_us == pytest.approx(case.fraction * case.time_us, rel=1e-3)
 
@@ -131,17 +132,24 @@ def test_the_gpu_is_ours_alone_while_it_is_measured(run: Run, session: FakeSessi
 # Close calls -------------------------------------------------------------------------------------
 
 
-def swinging() -> Clock:
-    """A kernel that is now faster and now slower."""
+@pytest.fixture
+def swinging(session: FakeSession) -> Callable[[float], Callable[[], float]]:
+    """A fraction that is now above and now below; without the worker the probe is not faster."""
     rng = np.random.default_rng(1)
-    return lambda batch, calls: steady(STUDENT * float(np.exp(rng.normal(0, 0.2))))(batch, calls)
+
+    def around(middle: float) -> Callable[[], float]:
+        return lambda: middle * float(np.exp(rng.normal(0, 0.2) if session.alive else 1))
+
+    return around
+
+
+Swinging = Callable[[float], Callable[[], float]]
 
 
 def test_a_close_call_is_measured_twice_and_decided_for_the_student(
-    run: Run, session: FakeSession, tensor: Assignment
+    run: Run, session: FakeSession, tensor: Assignment, swinging: Swinging
 ) -> None:
-    session.clock = swinging()
-    result, timing = run(0.8 / corrected(tensor))
+    result, timing = run(swinging(0.8 / corrected(tensor)))
     assert timing is not None
     assert timing.low < 0.8 < timing.high
     assert timing.verdict == "ambiguous"
@@ -155,7 +163,9 @@ def test_a_clear_case_is_measured_once(run: Run, session: FakeSession) -> None:
     assert len(session.sizes) == 2 * BATCHES
 
 
-def test_the_second_measurement_has_other_data(run: Run, session: FakeSession) -> None:
+def test_the_second_measurement_has_other_data(
+    run: Run, session: FakeSession, swinging: Swinging
+) -> None:
     seen: list[bytes] = []
     right = session.launcher
 
@@ -163,9 +173,8 @@ def test_the_second_measurement_has_other_data(run: Run, session: FakeSession) -
         right(call)
         seen.append(call.arrays["a"].tobytes())
 
-    session.launcher, session.clock = launch, swinging()
-    run(0.78)
-    assert len(session.sizes) == 4 * BATCHES
+    session.launcher = launch
+    run(swinging(0.78))
     assert len({*seen}) == len(seen)
 
 
@@ -178,6 +187,44 @@ def test_faster_than_the_memory_is_withheld(run: Run) -> None:
     assert (result.passed, result.score, timing.verdict) == (None, 0.0, "withheld")
     assert result.message.startswith("withheld until somebody has looked at it: 1.5")
     assert "is faster than reading every input" in result.message
+
+
+def test_a_worker_that_keeps_the_memory_busy_is_withheld(run: Run, session: FakeSession) -> None:
+    result, timing = run(lambda: 0.5 if session.alive else 0.4)
+    assert timing is not None and timing.verdict == "withheld"
+    assert "the memory was 1.25 times slower while the submission's process" in result.message
+
+
+def test_outputs_that_come_after_the_answer_earn_nothing(run: Run, session: FakeSession) -> None:
+    session.late = True
+    result, timing = run(0.5)
+    assert (result.passed, result.score, timing) == (False, 0.0, None)
+
+
+@pytest.mark.parametrize("master", [b"a", b"b", b"c", b"d"])
+def test_one_shape_is_ambushed_the_first_time_only(
+    session: FakeSession, tensor: Assignment, swinging: Swinging, master: bytes
+) -> None:
+    swing = swinging(0.8 / corrected(tensor))
+    session.gpu.probe = lambda *_: STUDENT * swing()
+    SpeedTest(session.gpu, tensor, session.part, session, master, lambda _: None, []).run("speed")
+    assert len(session.sizes) == 4 * BATCHES, "measured twice"
+    assert session.stops in ([BATCHES], [2 * BATCHES])
+
+
+def test_which_shape_is_ambushed_depends_on_the_master(
+    session: FakeSession, tensor: Assignment
+) -> None:
+    session.gpu.probe = lambda *_: 0.5 * STUDENT
+    when: set[int] = set()
+    for master in map(str, range(12)):
+        session.stops.clear()
+        session.sizes.clear()
+        SpeedTest(
+            session.gpu, tensor, session.part, session, master.encode(), lambda _: None, []
+        ).run("speed")
+        when.update(session.stops)
+    assert when == {BATCHES, 2 * BATCHES}
 
 
 def test_one_impossible_shape_is_enough(run: Run, session: FakeSession) -> None:
@@ -271,7 +318,7 @@ def test_a_gpu_that_is_too_small_measures_nothing(run: Run, session: FakeSession
 
 
 def test_a_shape_that_does_not_fit_is_left_out_and_the_others_stay_themselves(
-    run: Run, tensor: Assignment, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+    run: Run, tensor: Assignment, swinging: Swinging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when a close call is measured again: samples of one shape never go to another."""
 
@@ -281,16 +328,33 @@ def test_a_shape_that_does_not_fit_is_left_out_and_the_others_stay_themselves(
         return Trial(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(speed, "Trial", picky)
-    session.clock = swinging()
-    _, timing = run(0.8 / small_arrays(tensor, 1))
+    _, timing = run(swinging(0.8 / small_arrays(tensor, 1)))
     assert timing is not None
     assert timing.verdict == "ambiguous"
     assert [case.dims for case in timing.cases] == [tensor.test("speed").shapes[1]]
     assert [case.samples for case in timing.cases] == [2 * FEWEST_SAMPLES]
 
 
-def test_memory_that_is_gone_the_second_time_keeps_the_first_samples(
+def test_memory_that_the_submission_holds_spares_it_no_shape(
     run: Run, tensor: Assignment, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def picky(*arguments: object) -> Trial:
+        if session.alive and arguments[3] == tensor.test("speed").shapes[1]:
+            raise OutOfMemory("not enough memory on the GPU")
+        return Trial(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(speed, "Trial", picky)
+    _, timing = run(0.5)
+    assert timing is not None
+    assert [case.dims for case in timing.cases] == [*tensor.test("speed").shapes]
+
+
+def test_memory_that_is_gone_the_second_time_keeps_the_first_samples(
+    run: Run,
+    tensor: Assignment,
+    session: FakeSession,
+    swinging: Swinging,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def picky(*arguments: object) -> Trial:
         if len(session.sizes) >= 2 * BATCHES:
@@ -298,8 +362,7 @@ def test_memory_that_is_gone_the_second_time_keeps_the_first_samples(
         return Trial(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(speed, "Trial", picky)
-    session.clock = swinging()
-    _, timing = run(0.8 / corrected(tensor))
+    _, timing = run(swinging(0.8 / corrected(tensor)))
     assert timing is not None
     assert [case.samples for case in timing.cases] == [FEWEST_SAMPLES] * 2
 

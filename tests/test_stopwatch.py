@@ -12,7 +12,6 @@ import pytest
 
 from grader import stopwatch
 from grader.assignment import Assignment
-from grader.ceiling import VARIANTS
 from grader.session import Fault, Timed
 from grader.stopwatch import (
     ALONE,
@@ -24,6 +23,8 @@ from grader.stopwatch import (
     FEWEST_SETS,
     MOST_SETS,
     SAMPLES,
+    SHAPE_SECONDS,
+    SHORTEST,
     WARM_UP,
     Measured,
     busy,
@@ -69,8 +70,8 @@ def run(gpu: FakeGpu, session: FakeSession, saxpy: Assignment) -> Iterator[Calla
     base = base_case(saxpy, part, DIMS, "normal", "plain", 1)
     make = functools.partial(Trial, gpu, saxpy, part, DIMS, base)
 
-    def measured(before: Measured | None = None, ambush: bool = False) -> Measured:
-        return measure(gpu, session, make, np.random.default_rng(5), before, ambush)
+    def measured(before: Measured | None = None, ambush: bool = False, seed: int = 5) -> Measured:
+        return measure(gpu, session, make, np.random.default_rng(seed), before, ambush)
 
     yield measured
     assert gpu.blocks == {}
@@ -132,11 +133,21 @@ def test_a_fast_kernel_gets_all_samples_in_full_batches(run: Run, session: FakeS
     assert measured.doubt == ""
     assert len(measured.pairs) == SAMPLES
     assert session.sizes[:WARM_UP] == [1] * WARM_UP
-    assert {*session.sizes[WARM_UP:]} == {6, 7, 8}, "how many calls there are is drawn"
-    assert session.stopped == []
+    assert len(session.sizes) == WARM_UP + SAMPLES
+    assert session.stops == []
     assert median_ratio(measured.pairs) == pytest.approx(0.5, rel=0.02)
     assert 0 < measured.worst < 1
     assert measured.dims == DIMS
+
+
+def test_no_batch_knows_its_last_call(run: Run, session: FakeSession) -> None:
+    """The number of calls is drawn anew for each, from three quarters of the sets to all."""
+    for seed in range(5):
+        run(seed=seed)
+    counts = [size for size in session.sizes if size > 1]
+    assert len(counts) == 5 * SAMPLES
+    assert {*counts} == {*range(3 * SETS // 4, SETS + 1)}
+    assert len({tuple(counts[at : at + SAMPLES]) for at in range(0, len(counts), SAMPLES)}) == 5
 
 
 def test_a_slow_kernel_gets_smaller_batches(run: Run, session: FakeSession) -> None:
@@ -158,7 +169,7 @@ def test_after_some_seconds_fewer_samples_are_enough(
     run: Run, session: FakeSession, now: list[float]
 ) -> None:
     def clock(batch: int, calls: int) -> Timed:
-        now[0] += 2.0
+        now[0] += 2.0 if calls else 0.0
         return steady(0.04)(batch, calls)
 
     session.clock = clock
@@ -169,7 +180,7 @@ def test_a_slow_start_does_not_make_a_kernel_slow(run: Run, session: FakeSession
     """What a launcher sets up in its first call is no part of its time."""
     session.clock = lambda batch, calls: steady(1.0 if batch == 0 else 1e-4)(batch, calls)
     measured = run()
-    assert {*session.sizes[WARM_UP:]} == {6, 7, 8}
+    assert min(session.sizes[WARM_UP:]) >= 3 * SETS // 4
     assert max(pair.student for pair in measured.pairs) < 2e-4
 
 
@@ -192,7 +203,7 @@ def test_probe_and_student_take_turns(run: Run, session: FakeSession, gpu: FakeG
 
 @pytest.mark.usefixtures("quick")
 def test_measuring_again_adds_samples_and_keeps_doubts(run: Run, session: FakeSession) -> None:
-    session.clock = lambda _, __: Timed(1e-6, 1e-6, 0.1, "")
+    session.clock = lambda *_: Timed(1e-6, 1e-6, 0.1, "")
     first = run()
     assert first.doubt
     session.clock = steady(1e-4)
@@ -217,20 +228,25 @@ def test_a_wrong_result_in_any_batch_is_found(run: Run, session: FakeSession, ba
 @pytest.mark.usefixtures("quick")
 def test_the_last_call_of_a_batch_counts_as_well(run: Run, session: FakeSession) -> None:
     right = session.launcher
-    calls: list[int] = []
 
     def launch(seen: Launch) -> None:
         right(seen)
-        calls.append(seen.call)
-        if seen.batch == WARM_UP and seen.call == last:
+        if seen.batch == WARM_UP and seen.call == session.sizes[-1] - 1:
             zero(seen)
 
-    session.launcher, last = launch, -1
-    assert run().wrong is None
-    last = session.sizes[WARM_UP] - 1
-    session.sizes.clear()
+    session.launcher = launch
     assert isinstance(run().wrong, Wrong)
-    assert calls[-1] == last
+    assert len(session.sizes) == WARM_UP + 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_work_that_the_stream_does_not_wait_for_is_wrong(run: Run, session: FakeSession) -> None:
+    """Although it is there by the time that anybody looks, and in every other call."""
+    session.unjoined = True
+    wrong = run().wrong
+    assert isinstance(wrong, Wrong)
+    assert wrong.sentence.endswith("nothing was written to it")
+    assert session.sizes == [1]
 
 
 @pytest.mark.parametrize("batch", [0, 1, 4])
@@ -260,62 +276,6 @@ def test_a_batch_of_one_call_meets_cold_memory_too(
     assert filled == [2 * SETS] * (WARM_UP + FEWEST_SAMPLES)
 
 
-# Ambush ------------------------------------------------------------------------------------------
-
-
-def test_in_one_sample_the_worker_is_ended_when_it_answers(
-    run: Run, session: FakeSession, gpu: FakeGpu
-) -> None:
-    measured = run(ambush=True)
-    assert (measured.wrong, measured.doubt) == (None, "")
-    assert len(measured.pairs) == SAMPLES
-    (ended,) = session.stopped
-    assert WARM_UP + FEWEST_SAMPLES - 1 <= ended < WARM_UP + SAMPLES
-    assert gpu.launched.count("pause") == 3 * len(VARIANTS) + 1 + SAMPLES + ALONE
-
-
-def test_what_the_process_does_after_its_answer_is_missing_then(
-    run: Run, session: FakeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A submission that computes all but the last call when it has answered is right as long as it
-    lives."""
-    right, judge, waiting = session.launcher, Trial.judge, list[Launch]()
-
-    def launch(seen: Launch) -> None:
-        right(seen)
-        for earlier in waiting:
-            zero(earlier)
-        waiting.append(seen)
-
-    def judge_later(trial: Trial, calls: int) -> Wrong | None:
-        if not session.stopped:
-            for seen in waiting:
-                right(seen)
-        waiting.clear()
-        return judge(trial, calls)
-
-    session.launcher = launch
-    monkeypatch.setattr(Trial, "judge", judge_later)
-    assert run().wrong is None
-    session.sizes.clear()
-    assert isinstance(run(ambush=True).wrong, Wrong)
-    assert session.stopped == [len(session.sizes) - 1]
-
-
-def test_a_process_that_keeps_the_memory_busy_is_in_doubt(
-    run: Run, session: FakeSession, gpu: FakeGpu
-) -> None:
-    """It would make the ceiling look lower than it is."""
-    gpu.probe = lambda *_: 5e-5 if session.stopped else 6e-5
-    assert run(ambush=True).doubt.startswith("the memory was 1.20 times slower while")
-
-
-def test_busy_is_more_than_noise() -> None:
-    assert busy([Pair(1e-3 * BUSY, 1.0)] * 5, 1e-3) == ""
-    assert busy([Pair(1.01e-3 * BUSY, 1.0)] * 5, 1e-3) != ""
-    assert busy([], 1e-3) == ""
-
-
 # Clocks ------------------------------------------------------------------------------------------
 
 
@@ -325,16 +285,19 @@ def timed(done: float, settled: float | None = None, wall: float | None = None) 
 
 
 def test_a_batch_takes_until_its_stream_is_done() -> None:
-    assert seconds(timed(1e-3, 1e-3 + ELSEWHERE / 2)) == 1e-3
+    assert seconds(timed(1e-3, 1e-3 + 6e-6)) == 1e-3
+    assert seconds(timed(1e-3, 1e-3 + 0.99 * ELSEWHERE)) == 1e-3
 
 
 def test_work_on_another_stream_counts() -> None:
+    """In full: no clock of the worker's says how much of it was there without the calls."""
     assert seconds(timed(1e-5, 1e-3)) == 1e-3
+    assert seconds(timed(1e-3, 1e-3 + 1.1 * ELSEWHERE)) == 1e-3 + 1.1 * ELSEWHERE
 
 
 def test_no_batch_takes_no_time() -> None:
-    assert seconds(timed(0.0)) > 0
-    assert seconds(timed(0.0, 0.0)) > 0
+    assert seconds(timed(0.0)) == SHORTEST
+    assert seconds(timed(1.0, 0.0)) == 1.0, "whichever is longer"
 
 
 @pytest.mark.usefixtures("quick")
@@ -358,32 +321,141 @@ def test_time_on_another_stream_is_measured(run: Run, session: FakeSession) -> N
 
 def test_clocks_that_agree_leave_no_doubt() -> None:
     assert disagreement([timed(2e-3)] * 5) == ""
-    assert disagreement([timed(2e-3, wall=2.3e-3)] * 5) == "", "a little is noise"
-    assert disagreement([]) == ""
+    assert disagreement([timed(2e-3, wall=2.39e-3)] * 5) == "", "a little is noise"
+    assert disagreement([]) == disagreement([timed(1.0)]) == ""
+    assert disagreement([timed(1.0, wall=0.5)]) == "", "less is for the student to explain"
 
 
 def test_one_late_answer_is_no_disagreement() -> None:
     assert disagreement([timed(2e-3)] * 8 + [timed(2e-3, wall=1.0)] * 2) == ""
 
 
-@pytest.mark.parametrize("wall", [2.7e-3, 1.0])
+@pytest.mark.parametrize("wall", [2.42e-3, 1.0])
 def test_clocks_that_disagree_are_named(wall: float) -> None:
     said = disagreement([timed(2e-3, wall=wall)] * 5)
     assert said.startswith("the clocks disagree: the device's events say 2.00 ms for a batch, ")
-    assert said.endswith(f"the grader's own clock {wall * 1e3:.2f} ms")
-
-
-def test_what_the_clocks_differ_by_is_kept(run: Run, session: FakeSession) -> None:
-    """Less what copying the last outputs takes: one of three arrays, read and written."""
-    session.gpu.probe = lambda *_: 3e-6
-    session.clock = steady(1e-4, overhead=7e-5)
-    assert run().overhead == pytest.approx(7.5e-5 - 2e-6)
+    assert f"the grader's own clock {wall * 1e3:.2f} ms" in said
 
 
 @pytest.mark.usefixtures("quick")
 def test_times_that_the_worker_made_up_are_in_doubt(run: Run, session: FakeSession) -> None:
     session.clock = lambda _, calls: Timed(1e-6, 1e-6, 1e-4 + 1e-3 * calls, "")
     assert run().doubt.startswith("the clocks disagree")
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_our_clock_saw_beyond_the_devices_is_kept(run: Run, session: FakeSession) -> None:
+    session.clock = steady(1e-4, overhead=2e-4)
+    assert run().overhead == pytest.approx(2e-4 + 5e-6)
+    session.clock = lambda batch, calls: Timed(1e-3, 1e-3, 5.0 if batch < WARM_UP else 1.3e-3, "")
+    session.sizes.clear()
+    assert run().overhead == pytest.approx(3e-4), "of warm-ups nothing counts"
+
+
+# Ambush ------------------------------------------------------------------------------------------
+
+
+def ambushed(session: FakeSession) -> int:
+    """The sample after which the worker was ended, the only one of its kind."""
+    (batches,) = session.stops
+    return batches - WARM_UP - 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_worker_is_ended_once(run: Run, session: FakeSession, seed: int) -> None:
+    measured = run(ambush=True, seed=seed)
+    assert (measured.wrong, measured.doubt) == (None, "")
+    assert len(measured.pairs) == SAMPLES
+    assert FEWEST_SAMPLES - 1 <= ambushed(session) < SAMPLES
+
+
+def test_nobody_knows_when(run: Run, session: FakeSession) -> None:
+    when = set()
+    for seed in range(12):
+        run(ambush=True, seed=seed)
+        when.add(ambushed(session))
+        session.stops.clear()
+        session.sizes.clear()
+    assert len(when) > 6
+
+
+def test_a_new_worker_warms_up_before_it_counts(run: Run, session: FakeSession) -> None:
+    """Its first call is slow again, which says nothing about the kernel."""
+    born = [0]
+
+    def clock(batch: int, calls: int) -> Timed:
+        fresh = batch in (0, session.stops[-1] if session.stops else 0)
+        born[0] += fresh
+        return steady(4 * BATCH_SECONDS if fresh else 1e-4)(batch, calls)
+
+    session.clock = clock
+    measured = run(ambush=True, seed=1)
+    after_it = session.sizes[session.stops[0] :]
+    assert born == [2] and after_it[:WARM_UP] == [1] * WARM_UP
+    assert min(after_it[WARM_UP:]) >= 3 * SETS // 4, "batches stay as large"
+    assert max(pair.student for pair in measured.pairs) < 2e-4
+    assert len(session.sizes) == SAMPLES + 2 * WARM_UP
+
+
+@pytest.mark.usefixtures("quick")
+def test_nobody_warms_up_after_the_last_sample(run: Run, session: FakeSession) -> None:
+    run(ambush=True)
+    assert session.stops == [len(session.sizes)] == [WARM_UP + FEWEST_SAMPLES]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_outputs_that_come_after_the_answer_are_missing(
+    run: Run, session: FakeSession, seed: int
+) -> None:
+    session.late = True
+    honest = run(seed=seed)
+    assert honest.wrong is None, "they are there by the time that anybody looks"
+    session.sizes.clear()
+    wrong = run(ambush=True, seed=seed).wrong
+    assert isinstance(wrong, Wrong) and wrong.kind == "wrong_result"
+    assert session.stops == [len(session.sizes)]
+
+
+def test_a_slow_kernel_does_not_get_round_the_ambush(
+    run: Run, session: FakeSession, now: list[float]
+) -> None:
+    """Whoever wastes the time for a shape gets more samples, until it has come."""
+
+    def clock(batch: int, calls: int) -> Timed:
+        now[0] += 2 * SHAPE_SECONDS
+        return steady(1e-4)(batch, calls)
+
+    session.clock = clock
+    measured = run(ambush=True, seed=3)
+    assert FEWEST_SAMPLES < len(measured.pairs) == ambushed(session) + 1
+
+
+def test_a_probe_that_is_faster_alone_leaves_a_doubt(
+    run: Run, session: FakeSession, gpu: FakeGpu
+) -> None:
+    """A worker that keeps the memory busy makes the ceiling look low."""
+    gpu.probe = lambda *_: 6e-5 if session.alive else 5e-5
+    doubt = run(ambush=True).doubt
+    assert doubt.startswith("the memory was 1.20 times slower while the submission's process was")
+    assert run().doubt == "", "nobody would see it without"
+
+
+def test_the_probe_alone_is_the_best_of_some(run: Run, session: FakeSession, gpu: FakeGpu) -> None:
+    """One disturbed run of it hides nothing."""
+    alone = [0]
+
+    def probe(*_: object) -> float:
+        alone[0] += not session.alive and bool(session.stops)
+        return 6e-5 if session.alive or alone[0] <= (ALONE - 1) * SETS else 5e-5
+
+    gpu.probe = probe
+    assert run(ambush=True).doubt.startswith("the memory was 1.20 times slower")
+
+
+def test_about_as_fast_is_no_doubt() -> None:
+    beside = [Pair(1.0, 9.0)] * 3 + [Pair(7.0, 9.0)] * 2
+    assert busy(beside, 1.0) == busy([], 1.0) == busy(beside, 1.01 / BUSY) == ""
+    assert busy(beside, 0.99 / BUSY)
 
 
 # Kernels -----------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from grader.trial import INPUTS, OUTPUTS, Trial, Wrong, base_case
 from tests.fake_gpu import GRAIN, FakeGpu, FakeSession, Launch, Launcher, reference, steady
 
 SETS = 3
+SPARE = SETS  # the set of outputs that is for copies
 N = 96
 
 
@@ -34,9 +35,8 @@ class Bench:
         base = base_case(used, self.part, dims, "normal", bound, 7)
         if base_rows and used.batch:
             few = {**dims, used.batch: base_rows}
-            base = base_case(used, self.part, few, "normal", bound, 7)
             order = variation.order(used, dims, few, np.random.default_rng(7))
-            base = dataclasses.replace(base, order=order)
+            base = replace(base_case(used, self.part, few, "normal", bound, 7), order=order)
         self.trial = Trial(gpu, used, self.part, dims, base, SETS)
         self.right = reference(used, self.part, bound)
         self.session = FakeSession(gpu, used, self.part, self.right, steady(1e-4))
@@ -45,7 +45,7 @@ class Bench:
     def run(
         self, harm: Launcher = lambda _: None, calls: int = SETS, seed: int = 1
     ) -> Wrong | None:
-        """Prepare, call the right launcher and then `harm`, and judge."""
+        """Prepare, call the right launcher and then `harm`, copy, and judge."""
 
         def launch(seen: Launch) -> None:
             self.right(seen)
@@ -151,7 +151,7 @@ def test_outputs_arrive_poisoned_and_the_cache_without_reservations(bench: Make)
     made.run()
     made.gpu.launched.clear()
     made.trial.prepare(np.random.default_rng(4))
-    for number in range(SETS):
+    for number in (*range(SETS), SPARE):
         assert (made.array(number, OUTPUTS).view(np.uint32) == POISON).all()
     assert made.gpu.launched[-1] == "reset"
 
@@ -160,7 +160,7 @@ def test_arrays_are_aligned_guarded_and_apart(bench: Make) -> None:
     made = bench(load("layernorm"), "dinp", dims={"rows": 5, "hidden_dim": 7})
     for pool in (INPUTS, OUTPUTS):
         spans = []
-        for number in range(SETS):
+        for number in (*range(SETS), *([SPARE] if pool == OUTPUTS else [])):
             for address, size in made.trial.addresses(number, pool):
                 assert address % ALIGNMENT == 0
                 spans.append((address - GUARD_BYTES, address + size + GUARD_BYTES))
@@ -299,29 +299,66 @@ def test_the_answer_to_another_call_is_wrong(bench: Make) -> None:
 def test_calls_that_were_not_made_are_not_judged(bench: Make) -> None:
     made = bench()
     assert made.run(calls=1) is None
-    assert made.trial.judge(2) is not None
-
-
-def test_of_the_last_call_the_copy_counts(bench: Make) -> None:
-    """It was made in the order of the launcher's stream; what came later is not in it."""
-    made = bench()
-    made.run()
-    made.array(SETS - 1, OUTPUTS)[:] = 0
-    assert made.trial.judge(SETS) is None
-    made.array(0, OUTPUTS)[:] = 0
     assert made.trial.judge(SETS) is not None
 
 
+# Copies ------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("calls", range(1, SETS + 1))
-def test_a_copy_that_was_not_made_is_not_written(bench: Make, calls: int) -> None:
+def test_the_last_calls_outputs_are_kept(bench: Make, calls: int) -> None:
+    """Where they are copied from and to: from the last call's, and into memory that no call got."""
+    made = bench(load("layernorm"), "dgamma_dbeta", dims={"rows": 12, "hidden_dim": 20})
+    start = made.gpu.shared[made.trial.pools[OUTPUTS].fd]
+    kept = made.trial.keep(calls)
+    assert [(start + one.offset, one.size) for one in kept] == made.trial.addresses(calls - 1, 1)
+    assert [(start + one.copy, one.size) for one in kept] == made.trial.addresses(SPARE, OUTPUTS)
+    assert {one.pool for one in kept} == {OUTPUTS}
+    assert made.run(calls=calls) is None
+    for one, copy in zip(
+        made.trial.addresses(calls - 1, OUTPUTS), made.trial.addresses(SPARE, OUTPUTS), strict=True
+    ):
+        assert bytes(made.gpu.read(*one, np.uint8)) == bytes(made.gpu.read(*copy, np.uint8))
+
+
+@pytest.mark.parametrize("calls", range(1, SETS + 1))
+def test_work_that_the_stream_does_not_wait_for_is_missing_in_the_copy(
+    bench: Make, calls: int
+) -> None:
     made = bench()
-    made.session.launcher = made.right
-    made.trial.prepare(np.random.default_rng(2))
-    arguments = [made.trial.arguments(number) for number in range(calls)]
-    made.session.batch(made.part.launcher, arguments)
-    wrong = made.trial.judge(calls)
+    made.session.unjoined = True
+    wrong = made.run(calls=calls)
     assert wrong is not None
-    assert wrong.sentence.endswith("nothing was written to it")
+    assert wrong.sentence.endswith(f"{N} of {N} elements are wrong: nothing was written to it")
+    assert not np.isnan(made.array(calls - 1, OUTPUTS)).any(), "too late, it was written"
+
+
+def test_of_the_last_call_the_copy_is_judged_and_described(bench: Make) -> None:
+    made = bench()
+    assert made.run(calls=2) is None
+    made.array(1, OUTPUTS)[:] = 0  # after the copy: nothing that anybody looks at
+    assert made.trial.judge(2) is None
+    made.array(SPARE, OUTPUTS)[17] = -12345
+    wrong = made.trial.judge(2)
+    assert wrong is not None and wrong.mismatch is not None
+    assert (wrong.mismatch.index, wrong.mismatch.actual) == ((17,), -12345)
+    assert made.run(calls=SETS) is None, "another number of calls later"
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_the_copy_is_guarded_too(bench: Make, end: int) -> None:
+    made = bench()
+
+    def harm(_: Launch) -> None:
+        address, size = made.trial.addresses(SPARE, OUTPUTS)[0]
+        made.gpu.view(address + (size if end else -4), 1, np.uint32)[:] = 0
+
+    wrong = made.run(harm)
+    assert wrong is not None and wrong.kind == "out_of_bounds"
+    assert wrong.sentence.endswith(f"{N} elements" if end else "the start of `out`")
+
+
+# Guards ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["out", "x"])
@@ -371,8 +408,8 @@ def test_guards_are_nan(bench: Make) -> None:
 def test_whatever_does_not_fit_leaves_nothing_behind(
     gpu: FakeGpu, saxpy: Assignment, monkeypatch: pytest.MonkeyPatch, shortage: int
 ) -> None:
-    """The n-th allocation fails, for every one of them: two pools, two inputs, the order of rows
-    and one of none, value and bound of the output, verdicts, guards, damage."""
+    """The n-th allocation fails, for every one of them: two pools, two inputs, the order of
+    rows and none, value and bound of the output, verdicts, guards, damage."""
     base = base_case(saxpy, saxpy.parts[0], {"n": N}, "normal", "plain", 1)
     take, taken = FakeGpu._take, itertools.count()
 

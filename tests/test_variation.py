@@ -17,14 +17,25 @@ from grader.variation import Rule, Variation, Vector
 
 HERE = Path(__file__).parent / "assignments"
 LAYERNORM = load("layernorm")
-ASSIGNMENTS = [load(HERE / "saxpy"), load(HERE / "tensor"), *map(load, names())]
+SAXPY = load(HERE / "saxpy")
+ASSIGNMENTS = [SAXPY, load(HERE / "tensor"), *map(load, names())]
 PARTS = [
     pytest.param(assignment, part, id=f"{assignment.id}.{part.id}")
     for assignment in ASSIGNMENTS
     for part in assignment.parts
 ]
 
+
 ONE_ROW = np.zeros(1, np.uint32)
+
+
+def drawn(rows: int, base_rows: int, seed: int) -> Rule:
+    """A random rule for an array of saxpy's."""
+    rng = np.random.default_rng(seed)
+    dims, base = {"n": rows}, {"n": base_rows}
+    order = variation.order(SAXPY, dims, base, rng)
+    chosen = variation.draw(SAXPY, SAXPY.parts[0], dims, rng)
+    return variation.rule(chosen, SAXPY, SAXPY.parts[0], "x", dims, base, order)
 
 
 def bound_of(assignment: Assignment) -> str:
@@ -98,56 +109,62 @@ def test_another_variation_gives_other_data(assignment: Assignment, part: Part) 
     assert len(seen) == 8
 
 
-# Rules -------------------------------------------------------------------------------------------
+# The order of rows -------------------------------------------------------------------------------
 
 
-def saxpy_rule(rows: int, base_rows: int, seed: int) -> Rule:
-    """A random rule for saxpy's x."""
-    saxpy, dims, base = ASSIGNMENTS[0], {"n": rows}, {"n": base_rows}
+@given(st.integers(1, 50), st.integers(1, 9), st.integers(0, 1 << 32))
+def test_every_row_of_the_base_has_as_many_places(base: int, repeats: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    order = variation.order(saxpy, dims, base, rng)
-    chosen = variation.draw(saxpy, saxpy.parts[0], dims, rng)
-    return variation.rule(chosen, saxpy, saxpy.parts[0], "x", dims, base, order)
+    order = variation.order(SAXPY, {"n": base * repeats}, {"n": base}, rng)
+    assert order.dtype == np.uint32
+    assert (np.bincount(order, minlength=base) == repeats).all()
+
+
+def test_the_order_tells_nothing_of_the_rest() -> None:
+    """Rows do not repeat in a period: one that knew the first ones could not tell the others."""
+    order = variation.order(SAXPY, {"n": 1024}, {"n": 64}, np.random.default_rng(2))
+    for period in range(1, 512):
+        assert np.mean(order[period:] == order[:-period]) < 0.1, period
+    assert (order != variation.order(SAXPY, {"n": 1024}, {"n": 64}, np.random.default_rng(3))).any()
+
+
+# Rules -------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 400), st.integers(0, 1 << 32))
 @example(1, 0)
 @example(2, 0)
 def test_rows_are_permuted(rows: int, seed: int) -> None:
-    rule = saxpy_rule(rows, rows, seed)
+    rule = drawn(rows, rows, seed)
     assert sorted(rule.base_index(np.arange(rows))) == list(range(rows))
 
 
 @given(st.integers(1, 50), st.integers(1, 9), st.integers(0, 1 << 32))
-def test_every_row_of_the_base_is_repeated_equally_often(
-    base: int, repeats: int, seed: int
-) -> None:
-    rule = saxpy_rule(base * repeats, base, seed)
+def test_every_row_of_the_base_is_repeated_alike(base: int, repeats: int, seed: int) -> None:
+    rule = drawn(base * repeats, base, seed)
     counts = np.bincount(rule.base_index(np.arange(base * repeats)), minlength=base)
     assert (counts == repeats).all()
 
 
-def test_no_part_of_the_rows_tells_about_the_rest() -> None:
-    """A kernel that computes some of the rows and copies the others from them must be wrong."""
-    source = saxpy_rule(4096, 64, 1).base_index(np.arange(4096))
-    for distance in range(1, 4096):
-        assert np.mean(source[distance:] == source[:-distance]) < 0.5 or distance > 4090
-
-
 def test_an_array_without_the_batch_keeps_its_order() -> None:
     tensor = ASSIGNMENTS[1]
-    part = tensor.part("add_bias")
     dims, base = {"batch": 6, "rows": 2, "cols": 5}, {"batch": 3, "rows": 2, "cols": 5}
-    rng = np.random.default_rng(1)
-    order = variation.order(tensor, dims, base, rng)
-    chosen = variation.draw(tensor, part, dims, rng)
-    rule = variation.rule(chosen, tensor, part, "bias", dims, base, order)
+    chosen = variation.draw(tensor, tensor.part("add_bias"), dims, np.random.default_rng(1))
+    rule = variation.rule(
+        chosen,
+        tensor,
+        tensor.part("add_bias"),
+        "bias",
+        dims,
+        base,
+        np.arange(6, dtype=np.uint32) % 3,
+    )
     assert list(rule.base_index(np.arange(5))) == [0, 1, 2, 3, 4]
 
 
 def test_rows_in_the_middle_move_within_their_slice() -> None:
     """Rule.rows may be any axis: what comes before it stays, what comes after goes along."""
-    order = np.array([1, 0, 0, 1], np.uint32)
+    order = np.array([1, 1, 0, 0], np.uint32)
     rule = Rule(rows=4, base_rows=2, inner=3, multiplier=3, shift=1, order=order, vectors=())
     base = np.arange(2 * 2 * 3, dtype=np.float32).reshape(2, 2, 3)
     varied = rule.apply(base, (2, 4, 3))
@@ -210,6 +227,8 @@ def test_without_a_batch_nothing_gets_smaller(monkeypatch: pytest.MonkeyPatch) -
     assert variation.base_dims(saxpy, {"n": 1 << 22}) == {"n": 1 << 22}
     chosen = variation.draw(saxpy, saxpy.parts[0], {"n": 64}, np.random.default_rng(1))
     assert (chosen.multiplier, chosen.shift) == (1, 0)
+    order = variation.order(saxpy, {"n": 64}, {"n": 64}, np.random.default_rng(1))
+    assert order.tolist() == [0]
     check_variation(saxpy, saxpy.parts[0], {"n": 64}, {"n": 64}, 5)
 
 

@@ -6,7 +6,9 @@ import ast
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -29,15 +31,17 @@ class Device:
         self.names: dict[int, str] = {}
         self.asked: list[tuple[int, int]] = []
         self.error: tuple[int, str, str] = (0, "", "")
-        self.produced = 0
-        self.collected = 0
+        self.order: list[str] = []  # what was called, around a launch
         self.mapped: list[tuple[int, int, bool]] = []
         self.unmapped: list[tuple[int, int]] = []
-        self.batches: list[tuple[list[tuple[int, ...]], list[tuple[int, ...]]]] = []
-        self.settled = 0
+        self.batches: list[tuple[list[tuple[int, ...]], list[tuple[int, int, int]]]] = []
         self._next = 1000
-        if launcher:
-            self.launch = launcher
+        self._launcher = launcher
+
+    def launch(self, *values: int) -> None:
+        assert self._launcher is not None
+        self.order.append("launch")
+        self._launcher(*values)
 
     def allocate(self, size: int) -> int:
         self._next += 10_000
@@ -48,9 +52,11 @@ class Device:
         del self.memory[address]
 
     def copy_in(self, address: int, data: memoryview) -> None:
+        self.order.append("copy_in")
         self.memory[address][: len(data)] = data
 
     def copy_out(self, data: memoryview, address: int) -> None:
+        self.order.append("copy_out")
         data[:] = self.memory[address][: len(data)]
 
     def schedule(self, seed: int, steps: int) -> None:
@@ -60,13 +66,14 @@ class Device:
         self.names[address] = label
 
     def synchronize(self) -> tuple[int, str, str]:
+        self.order.append("synchronize")
         return self.error
 
     def produce(self) -> None:
-        self.produced += 1
+        self.order.append("produce")
 
     def collect(self) -> None:
-        self.collected += 1
+        self.order.append("collect")
 
     def note(self) -> str:
         return "lane 3 reads nothing"
@@ -82,13 +89,9 @@ class Device:
     def unmap_shared(self, address: int, size: int) -> None:
         self.unmapped.append((address, size))
 
-    def settle(self) -> None:
-        self.settled += 1
-
     def launch_batch(
-        self, calls: list[tuple[int, ...]], keep: list[tuple[int, ...]]
+        self, calls: list[tuple[int, ...]], keep: list[tuple[int, int, int]]
     ) -> tuple[float, float]:
-        assert self.settled > len(self.batches), "the device is idle before"
         self.batches.append((calls, keep))
         return 1.5, 2.5
 
@@ -162,7 +165,24 @@ def test_numbers_and_addresses_are_passed_in_order() -> None:
     assert [first - GUARD, second - GUARD] == list(device.memory)
     assert list(device.names.values()) == ["a", "b"]
     assert device.asked == [(5, 77)]
-    assert device.produced == 1
+
+
+def test_inputs_are_produced_before_and_outputs_collected_right_behind_the_launch() -> None:
+    """Nothing waits in between, so that the stream alone decides what is there."""
+    device = Device(lambda *_: None)
+    obey(device, arena(), record(("a", 0, 8, 8), ("b", 32, 4, 40)))
+    assert device.order == [
+        "copy_in", "copy_in", "produce", "launch", "collect", "synchronize", "copy_out", "copy_out",
+    ]  # fmt: skip
+
+
+def test_nothing_is_collected_after_an_exception() -> None:
+    def launcher() -> None:
+        raise RuntimeError("no")
+
+    device = Device(launcher)
+    obey(device, arena(), record())
+    assert device.order == ["produce", "launch", "synchronize"]
 
 
 def test_the_guards_travel_with_the_data_both_ways() -> None:
@@ -239,16 +259,16 @@ def placed(*arguments: tuple[int, int] | int) -> bytes:
     return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
-def kept(*copies: tuple[int, int, int, int]) -> bytes:
-    """What to copy after a batch: (pool, offset, bytes, offset of the copy)."""
-    packed = [worker.ARGUMENT.pack(worker.POOL, *copy, 0, b"") for copy in copies]
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"", len(packed))
-    return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
-
-
 def batch(count: int, launcher: bytes = b"launch") -> bytes:
     head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, launcher, count)
     return head.ljust(worker.COMMAND_BYTES, b"\0")
+
+
+def kept(*copies: tuple[int, int, int, int]) -> bytes:
+    """The last record of a batch: (pool, offset, size, offset of the copy)."""
+    packed = [worker.ARGUMENT.pack(worker.POOL, *copy, 0, b"") for copy in copies]
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"", len(packed))
+    return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
 @pytest.fixture
@@ -272,12 +292,13 @@ def test_pools_are_mapped_and_batches_run_in_them(files: list[int]) -> None:
             (os.fstat(files[1]).st_ino, 32, True),
         ]
         ours.sendall(placed((1, 8), (0, 16), -7) + placed((1, 24), (0, 0), 5))
-        ours.sendall(kept((1, 24, 8, 16)) + worker.GO_BYTE)
+        ours.sendall(kept((1, 24, 4, 28), (0, 8, 16, 32)) + worker.GO_BYTE)
         answer = made.obey(batch(2))
-        assert ours.recv(1) == worker.READY_BYTE
+        assert ours.recv(8) == worker.READY_BYTE
         assert answer == (worker.RETURNED, 0, "", "ker\t32", 1.5, 2.5)
         wanted = [(2_000_008, 1_000_016, -7), (2_000_024, 1_000_000, 5)]
-        assert device.batches == [(wanted, [(2_000_016, 2_000_024, 8)])]
+        copies = [(2_000_028, 2_000_024, 4), (1_000_032, 1_000_008, 16)]
+        assert device.batches == [(wanted, copies)]
         # new pools take the place of the old ones; none at all just gives them up
         socket.send_fds(ours, [b"p"], [])
         made.obey(pooled())
@@ -302,9 +323,35 @@ def test_a_batch_that_fails_reports_the_error_and_no_times() -> None:
         ours.sendall(placed(1) + kept() + worker.GO_BYTE)
         answer = Worker(device.module, theirs, -1).obey(batch(1))
         assert answer == (worker.CUDA_ERROR, 700, "illegal_address", "x.cu:3: beyond", 0.0, 0.0)
+
+
+def test_a_launcher_that_is_not_there_is_never_ready() -> None:
+    """Its whole command is read, so that the next one is understood."""
+    device = Device(lambda *_: None)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        made = Worker(device.module, theirs, -1)
         ours.sendall(placed(1) + kept())
-        answer = Worker(device.module, theirs, -1).obey(batch(1, launcher=b"another"))
-        assert answer[0] == worker.MISSING
+        assert made.obey(batch(1, launcher=b"another"))[0] == worker.MISSING
+        ours.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ours.recv(1)
+        ours.sendall(placed(1) + kept() + worker.GO_BYTE)
+        assert made.obey(batch(1))[0] == worker.RETURNED
+
+
+def test_no_call_is_made_before_the_word_to_go() -> None:
+    device = Device(lambda *_: None)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor() as pool:
+        ours.sendall(placed(1) + kept())
+        answer = pool.submit(Worker(device.module, theirs, -1).obey, batch(1))
+        assert ours.recv(8) == worker.READY_BYTE
+        time.sleep(0.05)
+        assert device.batches == [] and not answer.done()
+        ours.sendall(worker.GO_BYTE)
+        assert answer.result(10)[0] == worker.RETURNED
+    assert device.batches == [([(1,)], [])]
 
 
 # The file itself ---------------------------------------------------------------------------------
@@ -355,9 +402,7 @@ def test_limits_hold_in_the_process(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has it")
 def test_a_worker_ends_with_the_process_that_started_it() -> None:
-    import os
     import subprocess
-    import time
 
     child = (
         "import importlib.util, time\n"

@@ -1,6 +1,6 @@
 // Runs the kernels of arrays.cu on requests from one file, and writes what they found to another.
-// A request: which kernel, count, length of the base, blocks, size of a Variation (all unsigned long
-// long), a Variation, its order of rows, then the data. tests/test_arrays.py writes and reads them.
+// A request: which kernel, count, length of the base, blocks (all unsigned long long), a Variation,
+// the order of its rows, then the data. tests/test_arrays.py writes and reads them.
 #include "arrays.cu"
 
 #include <cstdio>
