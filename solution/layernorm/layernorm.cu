@@ -876,7 +876,7 @@ extern "C" void launch_ln_bw_dgamma_dbeta(float* gamma_grad, float* beta_grad,
     // STEP 5, for speed, once the rest is right: one block per 32 columns leaves a GPU mostly idle.
     //         Split the rows over the y dimension of the grid: each slice of the rows writes its
     //         own partial sums, and a second kernel adds the slices up.
-    if (rows >= 64) {
+    if (rows >= 64 || hidden_dim > 16384) {  // below, a launch takes longer than the memory
         (hidden_dim % 4 == 0 ? launch_columns<float4, 16> : launch_columns<float, 32>)(
             gamma_grad, beta_grad, out_grad, inp, vars, means, rows, hidden_dim, stream);
         return;
