@@ -250,9 +250,10 @@ class Session:
             return None
         if not said:
             return self._lost(2.0)
+        if said[0] in (worker.MISSING, worker.CUDA_ERROR, worker.EXCEPTION):
+            early = self._answer(launcher, said)  # it did not get so far, and says why
+            return early if isinstance(early, Fault) else TAMPERED
         self.stop()
-        if said[0] == worker.MISSING:  # the beginning of a reply
-            return Fault("missing", f"{launcher} is not defined in the submission")
         return TAMPERED
 
     def _spent(self) -> Fault | None:
