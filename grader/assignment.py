@@ -134,6 +134,12 @@ class Assignment:
         known: Mapping[str, tuple[Factor, ...]] = getattr(self.reference, "FACTORS", {})
         return known.get(part.id, ())
 
+    def linear(self, part: Part) -> str | None:
+        """The input in which every output of the part, all of them sums over the batch, is linear;
+        None when the reference names none."""
+        known: Mapping[str, str] = getattr(self.reference, "LINEAR", {})
+        return known.get(part.id)
+
     def part(self, name: str) -> Part:
         for part in self.parts:
             if part.id == name:
@@ -336,6 +342,22 @@ def _check_symmetries(assignment: Assignment, module: ModuleType) -> None:
             f"{did_you_mean(batch, assignment.dimensions)}"
         )
     parts = {part.id: part for part in assignment.parts}
+    for name, array in getattr(module, "LINEAR", {}).items():
+        if name not in parts:
+            raise AssignmentError(
+                f"{path}: LINEAR has the unknown part {name!r}{did_you_mean(name, parts)}"
+            )
+        inputs = [one for one in parts[name].arguments if one in module.ARRAYS]
+        inputs = [one for one in inputs if one not in parts[name].outputs]
+        if array not in inputs or batch not in module.ARRAYS[array]:
+            raise AssignmentError(
+                f"{path}: LINEAR of {name} is {array!r}, which is no input of that part with the "
+                f"dimension of BATCH{did_you_mean(array, inputs)}"
+            )
+        if any(batch in module.ARRAYS[output] for output in parts[name].outputs):
+            raise AssignmentError(
+                f"{path}: LINEAR of {name}: not all outputs of that part are sums over BATCH"
+            )
     for name, factors in getattr(module, "FACTORS", {}).items():
         if name not in parts:
             raise AssignmentError(

@@ -46,12 +46,13 @@ GUARD_WORDS = GUARD_BYTES // 4
 @dataclass(frozen=True)
 class Base:
     """One case with its float64 answers, from which all data of a trial follow, and the order in
-    which its rows are repeated there."""
+    which its rows are repeated there; `signed` is that of the array in which the part is linear."""
 
     dims: dict[str, int]
     inputs: dict[str, NDArray[np.float32]]
     expected: dict[str, Expected]
     order: NDArray[np.uint32]
+    signed: NDArray[np.uint32]
 
 
 def base_case(
@@ -62,7 +63,21 @@ def base_case(
     rng = np.random.Generator(np.random.PCG64([seed, 0]))
     inputs = assignment.inputs(part, family, small, 1.0, rng)
     expected = assignment.expected(part, small, inputs, bound)
-    return Base(small, inputs, expected, variation.order(assignment, dims, small, rng))
+    order = variation.order(assignment, dims, small, rng)
+    linear = assignment.linear(part)
+    if linear is None or assignment.batch is None:
+        return Base(small, inputs, expected, order, order)
+    signed = variation.with_signs(order, rng)
+    axis = assignment.arrays[linear].index(assignment.batch)
+    weights = variation.weights(signed, small[assignment.batch])
+    weighted = inputs[linear] * np.expand_dims(weights, _others(inputs[linear].ndim, axis))
+    sums = assignment.expected(part, small, {**inputs, linear: weighted}, bound)
+    expected = {name: replace(one, value=sums[name].value) for name, one in expected.items()}
+    return Base(small, inputs, expected, order, signed)
+
+
+def _others(dimensions: int, axis: int) -> tuple[int, ...]:
+    return tuple(other for other in range(dimensions) if other != axis)
 
 
 @dataclass(frozen=True)
@@ -229,7 +244,10 @@ class Trial:
             name: self._keep(gpu.upload(np.ascontiguousarray(self.base.inputs[name])))
             for name in self.input_names
         }
-        self._order = self._keep(gpu.upload(self.base.order))
+        self._orders = {
+            id(order): self._keep(gpu.upload(order))
+            for order in (self.base.order, self.base.signed)
+        }
         self._nothing = self._keep(gpu.upload(np.zeros(1, np.uint32)))  # for arrays without rows
         self._values: dict[str, Memory] = {}
         self._allowed: dict[str, Memory] = {}
@@ -257,9 +275,10 @@ class Trial:
         if batch is None or batch in self.assignment.arrays[name]:
             return expected
         repeats = self.dims[batch] // self.base.dims[batch]
+        weighted = self.assignment.linear(self.part) is not None  # `base_case` did that
         return replace(
             expected,
-            value=expected.value * repeats,
+            value=expected.value if weighted else expected.value * repeats,
             scale=expected.scale * repeats,
             terms=expected.terms * repeats,
         )
@@ -357,11 +376,12 @@ class Trial:
             name,
             self.dims,
             self.base.dims,
-            self.base.order,
+            self.base.signed if name == self.assignment.linear(self.part) else self.base.order,
         )
 
     def _record(self, rule: Rule) -> _Variation:
-        return _record(rule, (self._order if rule.rows > 1 else self._nothing).address)
+        order = self._orders[id(rule.order)] if rule.rows > 1 else self._nothing
+        return _record(rule, order.address)
 
     def _kernel(self, name: str, size: int) -> Any:
         index = "unsigned" if size < 1 << 32 else "unsigned long long"

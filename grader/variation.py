@@ -23,6 +23,9 @@ from grader.manifest import Part
 BASE_ELEMENTS = 1 << 18  # of the arrays that the float64 reference works on
 
 
+NEGATIVE = np.uint32(1 << 31)  # in an order: the row comes with its sign changed
+
+
 @dataclass(frozen=True)
 class Vector:
     """Factors of one array along one of its dimensions: element i has the factor number
@@ -37,7 +40,8 @@ class Vector:
 @dataclass(frozen=True)
 class Rule:
     """How one array follows from its base array: row r is row order[(multiplier * r + shift) %
-    rows] of the base, times the factors. Without a batch dimension, rows is 1."""
+    rows] of the base, times the factors; an entry with NEGATIVE set changes the row's sign. Without
+    a batch dimension, rows is 1."""
 
     rows: int
     base_rows: int
@@ -50,14 +54,14 @@ class Rule:
     def base_index(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
         """Flat index in the base array for flat indices in the varied one."""
         rest, column = np.divmod(index, self.inner)
-        slices, row = np.divmod(rest, self.rows)
-        base = self.order[(self.multiplier * row + self.shift) % self.rows].astype(np.int64)
+        slices = rest // self.rows
+        base = (self._entries(index) & ~NEGATIVE).astype(np.int64)
         found: NDArray[np.int64] = (slices * self.base_rows + base) * self.inner + column
         return found
 
     def factor(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
         """The product of all factors of these elements."""
-        product = np.ones(index.shape)
+        product = np.where(self._entries(index) & NEGATIVE, -1.0, 1.0)
         for vector in self.vectors:
             at = (index // vector.stride) % vector.extent
             bits = _mix(at.astype(np.uint32) ^ np.uint32(vector.key))
@@ -65,6 +69,12 @@ class Rule:
             sign = np.where(bits >> np.uint32(31), -1.0, 1.0)
             product *= sign * np.exp2(power - vector.exponent)
         return product
+
+    def _entries(self, index: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The entries of the order for these elements."""
+        row = index // self.inner % self.rows
+        found: NDArray[np.uint32] = self.order[(self.multiplier * row + self.shift) % self.rows]
+        return found
 
     def apply(self, base: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
         """The varied array, on the CPU."""
@@ -105,6 +115,21 @@ def order(
     return rng.permutation(np.arange(rows, dtype=np.uint32) % np.uint32(base_rows))
 
 
+def with_signs(order: NDArray[np.uint32], rng: np.random.Generator) -> NDArray[np.uint32]:
+    """The same order, with random signs. Without them, the sums over repeated rows would grow and
+    grow, and so would the rounding errors of a kernel that adds them up one after the other: equal
+    numbers are rounded alike."""
+    negative = rng.integers(0, 2, order.shape, np.uint32) << np.uint32(31)
+    return order | negative
+
+
+def weights(order: NDArray[np.uint32], base_rows: int) -> NDArray[np.float64]:
+    """How often each row of the base occurs, negative occurrences subtracted."""
+    signs = np.where(order & NEGATIVE, -1.0, 1.0)
+    counted = np.bincount(order & ~NEGATIVE, weights=signs, minlength=base_rows)
+    return counted.astype(np.float64)
+
+
 def draw(assignment: Assignment, part: Part, dims: Dims, rng: np.random.Generator) -> Variation:
     """A random variation to arrays of these dimensions."""
     rows = dims[assignment.batch] if assignment.batch is not None else 1
@@ -125,7 +150,8 @@ def rule(
     base: Dims,
     order: NDArray[np.uint32],
 ) -> Rule:
-    """What a variation means for one array."""
+    """What a variation means for one array. `order` has signs only for an array in which the part
+    is linear."""
     names = assignment.arrays[array]
     rows, base_rows, inner = 1, 1, math.prod(assignment.shape(array, dims))
     if assignment.batch in names:

@@ -86,6 +86,7 @@ FAMILIES: dict[str, Family] = {
 
 # Symmetries, exact in floating point: with them timing makes fresh data from one verified case.
 BATCH = "rows"  # rows are independent; gamma_grad and beta_grad are sums over them
+LINEAR = {"dgamma_dbeta": "out_grad"}
 FACTORS: dict[str, tuple[Factor, ...]] = {
     "forward": (
         Factor(("gamma", "beta", "ln_res"), "hidden_dim", exponent=2),

@@ -20,7 +20,8 @@ struct Factor {
 };
 
 // How an array follows from its base: row r of the batch dimension is row
-// order[(multiplier * r + shift) % rows] of the base, times the factors.
+// order[(multiplier * r + shift) % rows] of the base, times the factors; the highest bit of an
+// entry says that the row's sign is changed.
 // `inner` elements lie between two rows, `rows * inner` between two slices.
 struct Variation {
     unsigned long long rows;
@@ -43,8 +44,24 @@ static __device__ unsigned int mix(unsigned int x) {
     return x;
 }
 
-static __device__ float factor_of(const Variation& v, INDEX i) {
-    float product = 1.0f;
+// Where an element of the varied array comes from, and what it is multiplied by.
+struct Source {
+    INDEX index;
+    float factor;
+};
+
+static __device__ Source source_of(const Variation& v, INDEX i) {
+    const INDEX inner = static_cast<INDEX>(v.inner);
+    const INDEX rows = static_cast<INDEX>(v.rows);
+    const INDEX rest = i / inner;
+    const INDEX column = i - rest * inner;
+    const INDEX slice = rest / rows;
+    const unsigned long long row = rest - slice * rows;
+    const unsigned int entry = v.order[(v.multiplier * row + v.shift) % v.rows];
+    const INDEX from = entry & 0x7fffffffu;
+    Source source;
+    source.index = (slice * static_cast<INDEX>(v.base_rows) + from) * inner + column;
+    source.factor = entry >> 31 ? -1.0f : 1.0f;
     for (int f = 0; f < v.factors; f++) {
         const unsigned int at =
             static_cast<unsigned int>((i / static_cast<INDEX>(v.factor[f].stride)) %
@@ -53,20 +70,10 @@ static __device__ float factor_of(const Variation& v, INDEX i) {
         const int span = 2 * v.factor[f].exponent + 1;
         const int k = static_cast<int>((bits & 0xffffu) % span) - v.factor[f].exponent;
         // +-2**k, put together from its bits: exact whatever exp2f() is good for
-        product *= __uint_as_float((bits & 0x80000000u) | static_cast<unsigned int>(127 + k) << 23);
+        source.factor *=
+            __uint_as_float((bits & 0x80000000u) | static_cast<unsigned int>(127 + k) << 23);
     }
-    return product;
-}
-
-static __device__ INDEX base_of(const Variation& v, INDEX i) {
-    const INDEX inner = static_cast<INDEX>(v.inner);
-    const INDEX rows = static_cast<INDEX>(v.rows);
-    const INDEX rest = i / inner;
-    const INDEX column = i - rest * inner;
-    const INDEX slice = rest / rows;
-    const unsigned long long row = rest - slice * rows;
-    const INDEX from = v.order[(v.multiplier * row + v.shift) % v.rows];
-    return (slice * static_cast<INDEX>(v.base_rows) + from) * inner + column;
+    return source;
 }
 
 extern "C" __global__ void vary(float* to, const float* base, unsigned long long count,
@@ -74,8 +81,8 @@ extern "C" __global__ void vary(float* to, const float* base, unsigned long long
     const unsigned long long step = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
     for (unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += step) {
-        const INDEX at = static_cast<INDEX>(i);
-        to[i] = base[base_of(v, at)] * factor_of(v, at);
+        const Source source = source_of(v, static_cast<INDEX>(i));
+        to[i] = base[source.index] * source.factor;
     }
 }
 
@@ -95,9 +102,9 @@ extern "C" __global__ void compare(const float* got, const double* value, const 
     float worst = 0.0f;
     for (unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += step) {
-        const INDEX at = static_cast<INDEX>(i);
-        const INDEX from = base_of(v, at);
-        const double factor = factor_of(v, at);
+        const Source source = source_of(v, static_cast<INDEX>(i));
+        const INDEX from = source.index;
+        const double factor = source.factor;
         const float element = got[i];
         const double error = fabs(static_cast<double>(element) - factor * value[from]);
         const double bound = fabs(factor) * allowed[from];
