@@ -56,10 +56,16 @@ class Base:
 
 
 def base_case(
-    assignment: Assignment, part: Part, dims: Dims, family: str, bound: str, seed: int
+    assignment: Assignment,
+    part: Part,
+    dims: Dims,
+    family: str,
+    bound: str,
+    seed: int,
+    elements: int = variation.BASE_ELEMENTS,
 ) -> Base:
-    """The base of trials at these dimensions."""
-    small = variation.base_dims(assignment, dims)
+    """The base of trials at these dimensions; its arrays have about so many elements at most."""
+    small = variation.base_dims(assignment, dims, elements)
     rng = np.random.Generator(np.random.PCG64([seed, 0]))
     inputs = assignment.inputs(part, family, small, 1.0, rng)
     expected = assignment.expected(part, small, inputs, bound)

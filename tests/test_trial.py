@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from grader import variation
 from grader.arena import ALIGNMENT, GUARD, GUARD_BYTES, POISON
 from grader.assignment import Assignment, load
 from grader.gpu import OutOfMemory
@@ -32,11 +31,10 @@ class Bench:
     ) -> None:
         self.gpu, self.part = gpu, used.part(part_id)
         bound = next(test.bound for test in used.tests.values())
-        base = base_case(used, self.part, dims, "normal", bound, 7)
-        if base_rows and used.batch:
-            few = {**dims, used.batch: base_rows}
-            order = variation.order(used, dims, few, np.random.default_rng(7))
-            base = replace(base_case(used, self.part, few, "normal", bound, 7), order=order)
+        rows = base_rows or dims[used.batch or ""]
+        elements = math.prod(dims.values()) // dims[used.batch or ""] * rows
+        base = base_case(used, self.part, dims, "normal", bound, 7, elements)
+        assert base.dims[used.batch or ""] == rows
         self.trial = Trial(gpu, used, self.part, dims, base, SETS)
         self.right = reference(used, self.part, bound)
         self.session = FakeSession(gpu, used, self.part, self.right, steady(1e-4))
