@@ -114,7 +114,7 @@ class _Stopwatch:
             self.gpu, [(trial.addresses(n, 0), trial.addresses(n, 1)) for n in range(trial.sets)]
         )
         kept = sum(size for _, size in trial.addresses(0, 1))
-        self.copying = ceiling.seconds() * 2 * kept / trial.bytes_per_set
+        self.copying = ceiling.best * 2 * kept / trial.bytes_per_set
         chosen = int(self.rng.integers(FEWEST_SAMPLES - 1, SAMPLES)) if ambush else None
         # who takes long must not get round the ambush
         fewest = FEWEST_SAMPLES if chosen is None else chosen + 1

@@ -64,7 +64,7 @@ def base_case(
     seed: int,
     elements: int = variation.BASE_ELEMENTS,
 ) -> Base:
-    """The base of trials at these dimensions; its arrays have about so many elements at most."""
+    """The base of trials at these dimensions, of about so many elements at most."""
     small = variation.base_dims(assignment, dims, elements)
     rng = np.random.Generator(np.random.PCG64([seed, 0]))
     inputs = assignment.inputs(part, family, small, 1.0, rng)
@@ -250,10 +250,8 @@ class Trial:
             name: self._keep(gpu.upload(np.ascontiguousarray(self.base.inputs[name])))
             for name in self.input_names
         }
-        self._orders = {
-            id(order): self._keep(gpu.upload(order))
-            for order in (self.base.order, self.base.signed)
-        }
+        orders = {id(order): order for order in (self.base.order, self.base.signed)}
+        self._orders = {key: self._keep(gpu.upload(order)) for key, order in orders.items()}
         self._nothing = self._keep(gpu.upload(np.zeros(1, np.uint32)))  # for arrays without rows
         self._values: dict[str, Memory] = {}
         self._allowed: dict[str, Memory] = {}
