@@ -270,10 +270,11 @@ def _validate_marks(
                 f"test {name}: marks for the unknown backend {backend!r}"
                 + did_you_mean(backend, ("cpu", "cuda")),
             )
+        table = f"{at}.marks.{backend}"
         wanted = [part.id for part in manifest.parts if name in part.points]
         for part in wanted:
             if part not in slopes:
-                raise fail(at, f"test {name}: marks.{backend} lacks the part {part}")
+                raise fail(table, f"test {name}: marks.{backend} lacks the part {part}")
         for part, slope in slopes.items():
             if part not in wanted:
                 raise fail(
@@ -283,6 +284,6 @@ def _validate_marks(
                 )
             if not 0 <= slope.zero < slope.full <= 1:
                 raise fail(
-                    part,
+                    table,
                     f"test {name}: marks.{backend}.{part} must have 0 <= zero < full <= 1",
                 )

@@ -250,9 +250,10 @@ class Session:
             return None
         if not said:
             return self._lost(2.0)
+        if said[0] in (worker.MISSING, worker.CUDA_ERROR, worker.EXCEPTION):
+            early = self._answer(launcher, said)  # it did not get so far, and says why
+            return early if isinstance(early, Fault) else TAMPERED
         self.stop()
-        if said[0] == worker.MISSING:  # the beginning of a reply
-            return Fault("missing", f"{launcher} is not defined in the submission")
         return TAMPERED
 
     def _spent(self) -> Fault | None:
@@ -343,9 +344,7 @@ class Session:
             return None
         self.stop()
         if reply.status == worker.NO_DEVICE:
-            return Fault(
-                "no_device", f"a worker cannot use the GPU: {reply.sentence}", loading=True
-            )
+            raise NoDevice(f"a worker cannot use the GPU: {reply.sentence}")
         sentence = reply.sentence
         missing = re.search(r"undefined symbol: (\S+)", sentence)
         if missing:

@@ -104,8 +104,8 @@ def _speed(score: Score) -> Iterator[str]:
             )
         for kernel in timing.kernels:
             spilled = f", {kernel.spill_bytes} bytes spilled" if kernel.spill_bytes else ""
-            yield (
-                f"  {kernel.name}: {kernel.threads} threads a block, {kernel.registers} registers"
+            yield from _wrap(
+                f"{kernel.name}: {kernel.threads} threads a block, {kernel.registers} registers"
                 f"{spilled}, {kernel.shared_bytes} bytes of shared memory, "
                 f"occupancy {kernel.occupancy:.0%}"
             )

@@ -22,6 +22,7 @@ class Module:
         self.behaviour = behaviour
         self.launchers = [] if behaviour == "missing" else ["launch_saxpy"]
         self.mapped = 0
+        self.faulty = False
 
     def why_unusable(self) -> str:
         return ""
@@ -36,9 +37,13 @@ class Module:
     def unmap_shared(self, address: int, size: int) -> None:
         print("unmap", address, size)
 
+    def settle(self) -> None:
+        self.faulty = self.behaviour == "faulty before"
+
     def launch_saxpy_batch(
         self, calls: list[tuple[int, ...]], keep: list[tuple[int, int, int]]
     ) -> tuple[float, float]:
+        self.faulty = self.behaviour == "faulty"
         print("batch", calls, keep)
         if self.behaviour == "dies":
             os._exit(3)
@@ -48,7 +53,7 @@ class Module:
         return 1.5, told
 
     def synchronize(self) -> tuple[int, str, str]:
-        return (700, "", "beyond") if self.behaviour == "faulty" else (0, "", "")
+        return (700, "", "beyond") if self.faulty else (0, "", "")
 
     def launches(self) -> str:
         return "saxpy\t16"

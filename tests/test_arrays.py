@@ -7,6 +7,7 @@ import fcntl
 import struct
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from grader.assignment import load
 from grader.emulator.program import build
 from grader.native_parts import native
 from grader.trial import _VERDICT, _record, _Variation
-from grader.variation import Rule, Vector
+from grader.variation import Rule, Vector, with_signs
 
 PROGRAMS = Path(__file__).parent / "gpu"
 INDEXES = {"unsigned": "32 bits", "unsigned long long": "64 bits"}
@@ -38,6 +39,12 @@ def ruled(
 
 NOTHING = ruled(1, 1, 1, 1, 0, ())
 
+
+def signed(rule: Rule) -> Rule:
+    """The same rule, and some rows change their signs."""
+    return replace(rule, order=with_signs(rule.order, np.random.default_rng(1)))
+
+
 RULES = {
     "as it is": (ruled(1, 1, 60, 1, 0, ()), (60,)),
     "rows permuted": (ruled(12, 12, 5, 7, 3, ()), (12, 5)),
@@ -47,6 +54,7 @@ RULES = {
     "a factor a column": (ruled(12, 12, 5, 1, 0, (Vector(1, 5, 77, 3),)), (12, 5)),
     "a factor a row": (ruled(12, 12, 5, 1, 0, (Vector(5, 12, 2**32 - 1, 0),)), (12, 5)),
     "one factor": (ruled(12, 12, 5, 1, 0, (Vector(1, 1, 5, 30),)), (12, 5)),
+    "rows with signs": (signed(ruled(100, 25, 3, 33, 99, ())), (100, 3)),
     "everything": (
         ruled(
             1000, 250, 7, 999, 13,

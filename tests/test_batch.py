@@ -140,8 +140,10 @@ def test_a_worker_that_ends_before_or_after_it_is_ready(
     assert wrong.kind == "exited" and f"exit code {code}" in wrong.sentence
 
 
-def test_an_error_of_the_device_is_a_fault(opened: Open) -> None:
-    assert opened("faulty").batch(LAUNCHER, CALLS) == Fault("illegal_address", "beyond")
+@pytest.mark.parametrize("behaviour", ["faulty", "faulty before"])
+def test_an_error_of_the_device_is_a_fault(opened: Open, behaviour: str) -> None:
+    """During the batch, or when the worker waits for what came before it."""
+    assert opened(behaviour).batch(LAUNCHER, CALLS) == Fault("illegal_address", "beyond")
 
 
 def test_a_worker_that_never_gets_ready_is_ended(

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from grader import checks
 from grader.arena import POISON, Buffer
 from grader.assignment import Assignment
-from grader.cases import Case, parse_token
+from grader.cases import Case, cases, parse_token
 from grader.checks import Checker
 from grader.session import Call, Fault, Returned, Session
+from tests.fake_gpu import FakeGpu
 
 F = NDArray[np.float32]
 MASTER = b"a master"
@@ -402,3 +403,83 @@ def test_running_twice_gives_the_same_words(checker: Make) -> None:
         return checker(wrong_from_17_on).run("base")
 
     assert run() == run()
+
+
+# With a GPU --------------------------------------------------------------------------------------
+
+
+def on_gpu(saxpy: Assignment, launcher: Launcher) -> Checker:
+    """The GPU is too small for large shapes."""
+    gpu = FakeGpu(memory_bytes=1 << 20)
+    return Checker(saxpy, saxpy.part("saxpy"), NumpySession(launcher), MASTER, gpu=gpu)
+
+
+def test_a_gpu_takes_the_smallest_cases_first(saxpy: Assignment) -> None:
+    made = on_gpu(saxpy, right)
+    result = made.run("base")
+    sizes = [case.elements for case in result.cases]
+    assert sizes == sorted(sizes)
+    assert sizes == sorted(case.elements for case in cases(saxpy, made.part, "base", MASTER))
+
+
+def test_a_gpu_looks_for_no_smaller_case(saxpy: Assignment) -> None:
+    def harm(launch: Launch) -> None:
+        right(launch)
+        launch.arrays["out"][300:] = 0
+
+    result = on_gpu(saxpy, harm).run("base")
+    first = min(case.elements for case in result.cases if case.elements > 300)
+    assert result.failure is not None
+    assert result.failure.dims == {"n": first}
+
+
+# The emulator's opinion --------------------------------------------------------------------------
+
+
+def test_nothing_seen_is_no_opinion(checker: Make) -> None:
+    made = checker(right)
+    assert made.second_opinion("base") is None
+    assert made.unchecked == ""
+    sizes = {call.arguments[-1] for call in seen(made)}
+    assert {4, 1024} <= sizes, "the pinned cases"
+    assert len(seen(made)) == 8
+
+
+def test_wrong_numbers_in_every_order_were_right_by_luck(checker: Make) -> None:
+    def harm(launch: Launch) -> None:
+        right(launch)
+        launch.arrays["out"][0] = 9e9
+
+    found = checker(harm).second_opinion("base")
+    assert found is not None and found.passed is False
+    assert found.message.endswith(f"on the emulator; {checks.RIGHT_BY_LUCK}")
+
+
+def test_wrong_numbers_in_one_order_are_a_race(checker: Make) -> None:
+    def harm(launch: Launch) -> None:
+        right(launch)
+        if launch.schedule == 1:
+            launch.arrays["out"][0] = 9e9
+
+    found = checker(harm).second_opinion("base")
+    assert found is not None
+    assert (found.passed, found.score) == (False, 0)
+    assert checks.RACE in found.message
+    assert found.failure is not None and found.failure.repro.startswith("grader repro saxpy.base:")
+
+
+def test_a_fault_is_an_opinion(checker: Make) -> None:
+    made = checker(lambda _: Fault("illegal_address", "saxpy.cu:3: illegal memory access"))
+    found = made.second_opinion("base")
+    assert found is not None and found.passed is False
+    (finding,) = made.findings
+    assert (finding.kind, finding.file, finding.line) == ("illegal_address", "saxpy.cu", 3)
+
+
+@pytest.mark.parametrize("kind", checks.EMULATORS_OWN)
+def test_what_the_emulator_cannot_do_is_no_opinion(checker: Make, kind: str) -> None:
+    made = checker(lambda _: Fault(kind, "grid.sync() over more than one block"))
+    assert made.second_opinion("base") is None
+    assert made.unchecked == "grid.sync() over more than one block"
+    assert made.findings == []
+    assert len(seen(made)) == 1, "other cases would take as long and say no more"

@@ -16,9 +16,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from grader import build, cli, native_parts
+from grader import build, cli, gpu, grading, native_parts
 from grader.assignment import Assignment
 from grader.errors import InfrastructureError
+from grader.gpu import Gpu, why_no_gpu
 from grader.score import decode
 
 SUBMISSIONS = Path(__file__).parent / "submissions" / "saxpy"
@@ -326,6 +327,55 @@ def test_repro_on_a_broken_machine(run: Grader) -> None:
     token = "saxpy.base:n=4,family=normal,scale=1.0,seed=5"
     result = run("repro", token, SUBMISSIONS / "right", *SAXPY)
     assert result.exit_code == INFRASTRUCTURE
+
+
+# Without a GPU -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["grade", "check", "repro"])
+def test_cuda_without_a_gpu_ends_with_3_in_one_sentence(
+    run: Grader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def none() -> Gpu:
+        raise InfrastructureError("no GPU: the NVIDIA driver is not installed here")
+
+    monkeypatch.setattr(gpu, "open_gpu", none)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(build, "build", None)  # nothing is built
+    words: list[object] = [SUBMISSIONS / "right", *SAXPY, "--backend", "cuda"]
+    if command == "repro":
+        words.insert(0, "saxpy.base:n=4,family=normal,scale=1.0,seed=5")
+    else:
+        words += ["--json", "score.json"]
+    result = run(command, *words)
+    assert result.exit_code == INFRASTRUCTURE
+    assert result.stderr == "grader: no GPU: the NVIDIA driver is not installed here\n"
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not why_no_gpu(), reason="this machine has a GPU")
+def test_cuda_on_this_very_machine() -> None:
+    done = command("grade", SUBMISSIONS / "right", *SAXPY, "--backend", "cuda")
+    assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
+    assert done.stderr.startswith("grader: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("command", "timed"), [("grade", True), ("check", True)])
+def test_speed_is_left_out_on_request_only(
+    run: Grader, monkeypatch: pytest.MonkeyPatch, command: str, timed: bool
+) -> None:
+    seen: list[bool] = []
+
+    def graded(*_: object, **options: Any) -> None:
+        seen.append(options["timed"])
+        raise InfrastructureError("enough")
+
+    monkeypatch.setattr(grading, "grade", graded)
+    run(command, SUBMISSIONS / "right", *SAXPY)
+    run(command, SUBMISSIONS / "right", *SAXPY, "--no-speed")
+    assert seen == [timed, not timed]
 
 
 # author ------------------------------------------------------------------------------------------

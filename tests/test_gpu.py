@@ -29,6 +29,7 @@ SOURCES: list[tuple[str, str, dict[str, object]]] = [
     ("pause.cu", "pause", {}),
     ("probe.cu", "probe", {"READS": 2, "WRITES": 1, "UNROLL": 4, "HINT": 0}),
     ("probe.cu", "probe", {"READS": 4, "WRITES": 0, "UNROLL": 8, "HINT": 1}),
+    ("probe.cu", "probe", {"READS": 1, "WRITES": 1, "UNROLL": 2, "HINT": 2}),
 ]
 
 

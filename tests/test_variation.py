@@ -205,6 +205,29 @@ def test_a_factor_depends_on_its_dimension_alone() -> None:
     assert len(np.unique(factors[0, 0])) > 1
 
 
+# Signs -------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 1 << 32))
+def test_a_sum_over_signed_rows_is_that_of_their_weights(
+    base_rows: int, repeats: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = base_rows * repeats
+    order = rng.permutation(np.arange(rows, dtype=np.uint32) % np.uint32(base_rows))
+    signs = variation.with_signs(order, rng)
+    base = rng.integers(-9, 9, (base_rows, 3)).astype(np.float32)
+    varied = Rule(rows, base_rows, 3, 1, 0, signs, ()).apply(base, (rows, 3))
+    weights = variation.weights(signs, base_rows)
+    np.testing.assert_array_equal(varied.sum(axis=0), weights @ base)
+    np.testing.assert_array_equal(np.abs(varied), np.abs(base[order]))
+
+
+def test_about_half_of_the_rows_change_their_signs() -> None:
+    signs = variation.with_signs(np.zeros(4096, np.uint32), np.random.default_rng(1))
+    assert 1900 < np.count_nonzero(signs) < 2200
+
+
 # Base dimensions ---------------------------------------------------------------------------------
 
 

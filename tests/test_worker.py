@@ -34,6 +34,7 @@ class Device:
         self.order: list[str] = []  # what was called, around a launch
         self.mapped: list[tuple[int, int, bool]] = []
         self.unmapped: list[tuple[int, int]] = []
+        self.settled = 0
         self.batches: list[tuple[list[tuple[int, ...]], list[tuple[int, int, int]]]] = []
         self._next = 1000
         self._launcher = launcher
@@ -92,8 +93,12 @@ class Device:
     def launch_batch(
         self, calls: list[tuple[int, ...]], keep: list[tuple[int, int, int]]
     ) -> tuple[float, float]:
+        assert self.settled > len(self.batches), "the device is idle before every batch"
         self.batches.append((calls, keep))
         return 1.5, 2.5
+
+    def settle(self) -> None:
+        self.settled += 1
 
     def launches(self) -> str:
         return "ker\t32"
