@@ -208,7 +208,7 @@ def test_measuring_again_adds_samples_and_keeps_doubts(run: Run, session: FakeSe
     assert first.doubt
     session.clock = steady(1e-4)
     again = run(first)
-    assert len(again.pairs) == 2 * FEWEST_SAMPLES
+    assert len(again.pairs) == 3 * FEWEST_SAMPLES, "a disputed shape is sampled twice as often"
     assert again.doubt == first.doubt, "a second, honest measurement does not settle the first"
 
 
@@ -328,6 +328,29 @@ def test_clocks_that_agree_leave_no_doubt() -> None:
 
 def test_one_late_answer_is_no_disagreement() -> None:
     assert disagreement([timed(2e-3)] * 8 + [timed(2e-3, wall=1.0)] * 2) == ""
+
+
+def test_samples_that_our_clock_saw_late_do_not_count(run: Run, session: FakeSession) -> None:
+    """The machine was busy with something else: no reason to doubt anybody."""
+
+    def clock(batch: int, calls: int) -> Timed:
+        late = 0.01 if batch % 3 else 0.0
+        return Timed(1e-4 * calls, 1e-4 * calls, 1e-4 * calls + 1e-4 + late, "")
+
+    session.clock = clock
+    measured = run()
+    assert measured.doubt == ""
+    assert FEWEST_SAMPLES <= len(measured.pairs) < SAMPLES
+
+
+def test_a_clock_forged_now_and_then_gains_nothing(run: Run, session: FakeSession) -> None:
+    def clock(batch: int, calls: int) -> Timed:
+        true = 1e-3 * calls
+        told = true / 2 if batch % 4 else true
+        return Timed(told, told, true + 1e-4, "")
+
+    session.clock = clock
+    assert all(pair.student == pytest.approx(1e-3) for pair in run().pairs)
 
 
 @pytest.mark.parametrize("wall", [2.42e-3, 1.0])

@@ -153,7 +153,9 @@ def _classics(found: Row | None) -> list[str]:
         *_table(("kernels", *parts), body),
     ]
     for part in parts:
-        timed = {title: row[part] for title, row in found.items() if row.get(part, {}).get("shapes")}
+        timed = {
+            title: row[part] for title, row in found.items() if row.get(part, {}).get("shapes")
+        }
         if not timed:
             continue
         shapes = [one["shape"] for one in next(iter(timed.values()))["shapes"]]
