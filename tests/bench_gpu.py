@@ -437,7 +437,7 @@ def run(shapes: list[tuple[int, int]], with_peers: bool, folder: Path) -> dict[s
         "card": torch.cuda.get_device_name(),
         "driver": driver(),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "command": " ".join(["python", "tests/bench_gpu.py", *sys.argv[1:]]),
+        "command": "make bench-gpu" if with_peers else "python tests/bench_gpu.py --no-peers",
         "seconds": round(time.monotonic() - began, 1),
         "versions": versions(ours),
         "method": METHOD,

@@ -18,6 +18,8 @@ from tests.expectations import Expectation, failed
 from tests.gpu import accept, audit, pages, timings, verdicts
 from tests.gpu.audit import Kernels, Record
 
+ROOT = Path(__file__).resolve().parent.parent
+
 Row = dict[str, Any]
 
 
@@ -301,3 +303,10 @@ def test_all_results_make_a_page() -> None:
 
 def test_no_results_make_a_page_too() -> None:
     assert pages.page({"accept": {}, "grading": {}, "speed": {}}).startswith("# Acceptance")
+
+
+def test_the_handout_has_the_table_that_was_measured() -> None:
+    results = {"speed": json.loads((ROOT / "tests" / "gpu" / "speed.json").read_text())}
+    table = pages.handout(results, grader.assignment("layernorm"))
+    assert table.count("\n") >= 7
+    assert table in (ROOT / "assignment" / "layernorm" / "README.md").read_text()

@@ -85,7 +85,7 @@ def machine(job: Job) -> None:
         "device": choose_target(job.backend).device,
         "card": _said(["nvidia-smi", "--query-gpu=name,driver_version,memory.total,clocks.max.sm,"
                        "clocks.max.memory,power.limit", "--format=csv"]),
-        "host": f"{platform.platform()}, {os.cpu_count()} cores, "
+        "host": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
         f"Python {platform.python_version()}",
         "commit": _said(["git", "-C", str(ROOT), "rev-parse", "HEAD"]),
         "doctor": _said([sys.executable, "-m", "grader", "doctor"]),
@@ -268,7 +268,14 @@ def _said(command: list[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]}: {error}"
-    return (done.stdout + done.stderr).strip()[:3000]
+    return _without_places((done.stdout + done.stderr).strip()[:3000])
+
+
+def _without_places(text: str) -> str:
+    """Where things lie on the machine that measured is nobody's business."""
+    for folder, name in ((str(ROOT), "."), (sys.prefix, "<python>"), (str(Path.home()), "~")):
+        text = text.replace(folder, name)
+    return text
 
 
 def load(out: Path) -> dict[str, Row]:
@@ -290,7 +297,7 @@ def perform(job: Job, chosen: Iterable[str]) -> bool:
         try:
             STEPS[name](job)
         except Exception:
-            note = traceback.format_exc(limit=4)[-1500:]
+            note = _without_places(traceback.format_exc(limit=4)[-1500:])
             well = False
         log[name] = {
             "seconds": round(time.monotonic() - began, 1),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grader import timing
+from grader.assignment import Assignment
 from tests.gpu import timings, verdicts
 
 GOAL = 2.0  # points of 100 by which repeated measurements of one submission may differ
@@ -189,3 +191,19 @@ def _steps(steps: Row) -> list[str]:
         for name, row in steps.items()
     ]
     return ["## Steps", "", *_table(("step", "time", "when", ""), body)] if body else []
+
+
+def handout(results: dict[str, Row], assignment: Assignment) -> str:
+    """The table of a handout: what kernels reach, and the marks for speed that it earns."""
+    parts = {part.id: part for part in assignment.parts}
+    slopes = assignment.test("speed").marks["cuda"]
+
+    def cell(part: str, row: Row) -> str:
+        if part not in row or row[part].get("fraction") is None:
+            return ""
+        fraction, points = row[part]["fraction"], float(parts[part].points["speed"])
+        return f"{fraction:.2f}: {timing.marks(fraction, slopes[part], points):g} of {points:g}"
+
+    found = results["speed"]["classics"]
+    body = [(title, *(cell(part, row) for part in parts)) for title, row in found.items()]
+    return "\n".join(_table(("kernels", *(f"`{part}`" for part in parts)), body)).rstrip()
