@@ -43,6 +43,9 @@ part_option = click.option(
 )
 
 
+nvcc_option = click.option(
+    "--nvcc", is_flag=True, help="Also compile with nvcc (needs no GPU) and say what kernels take."
+)
 timed_option = click.option(
     "--no-speed", "timed", flag_value=False, default=True, help="Leave the timing out."
 )
@@ -95,6 +98,7 @@ def main() -> None:
 @backend_option
 @part_option
 @timed_option
+@nvcc_option
 @json_option
 @seed_option
 @seed_file_option
@@ -105,6 +109,7 @@ def grade(
     backend: str,
     parts: tuple[str, ...],
     timed: bool,
+    nvcc: bool,
     json_path: Path | None,
     seed: str | None,
     seed_file: Path | None,
@@ -128,6 +133,7 @@ def grade(
             master=master,
             parts=parts,
             timed=timed,
+            nvcc=nvcc,
             progress=progress,
         )
     if json_path is not None:
@@ -143,6 +149,7 @@ def grade(
 @backend_option
 @part_option
 @timed_option
+@nvcc_option
 @json_option
 @sentences
 def check(
@@ -151,6 +158,7 @@ def check(
     backend: str,
     parts: tuple[str, ...],
     timed: bool,
+    nvcc: bool,
     json_path: Path | None,
 ) -> None:
     """Check your own work in the folder SUBMISSION (default: here).
@@ -170,6 +178,7 @@ def check(
             backend=backend,
             parts=parts,
             timed=timed,
+            nvcc=nvcc,
             progress=progress,
         )
     if json_path is not None:

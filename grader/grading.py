@@ -53,6 +53,7 @@ def grade(
     master: bytes = PUBLIC_MASTER,
     parts: Sequence[str] = (),
     timed: bool = True,
+    nvcc: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Score:
     """Grade the submission in a folder.
@@ -61,6 +62,8 @@ def grade(
     master: the secret that all cases follow from; the public one is what students use.
     parts: ids of the parts to grade; all when empty.
     timed: False leaves speed out (it is not run, and earns nothing).
+    nvcc: also compile with nvcc, without a GPU: what only the emulator's front end accepts does not
+    build then, and the notes say what the kernels take of a GPU.
 
     Whatever is wrong with the submission is in the Score, a machine that cannot grade gives
     status "infrastructure_error". Raises UsageError when the call itself is wrong, and
@@ -83,7 +86,7 @@ def grade(
         read = submission.read(folder, used)
         handed_in = SubmissionInfo(read.id, read.sha256, [file.name for file in read.files])
         progress("Compiling")
-        job = _Job(read, used, target, master, progress, findings, notes, timed)
+        job = _Job(read, used, target, master, progress, findings, notes, timed, nvcc)
         results = job.run(wanted)
         if any(test.passed is False for part in results for test in part.tests):
             message = _unfinished(read)
@@ -201,9 +204,12 @@ class _Job:
     findings: list[Finding]
     notes: list[str]
     timed: bool
+    nvcc: bool
 
     def run(self, wanted: list[Part]) -> list[PartResult]:
         box = sandbox.choose()
+        if self.nvcc and self.target.gpu is None:
+            self._cross_check(box)
         module = _build(self.read, self.used, box, self.target)
         emulated = self._emulated(box)
         results = []
@@ -218,6 +224,15 @@ class _Job:
                     self._blame(box)
                     raise
         return results
+
+    def _cross_check(self, box: Sandbox) -> None:
+        """Raises BuildFailed when nvcc refuses the submission, InfrastructureError without nvcc."""
+        self.progress("Compiling with nvcc")
+        for use in build.cross_check(self.read, self.used, box):
+            spilled = use.spill_stores + use.spill_loads
+            needs = f"{use.registers} registers, {use.shared} bytes of shared memory"
+            needs += f", {spilled} bytes spilled" if spilled else ""
+            self.notes.append(f"nvcc: {use.kernel}: {needs}")
 
     def _blame(self, box: Sandbox) -> None:
         """Raises BuildFailed if a worker without the submission's code can use the GPU."""

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import grader
-from grader import build, checks, grading, sandbox, submission
+from grader import build, checks, grading, sandbox, submission, toolkit
 from grader.assignment import Assignment
 from grader.build import Module
 from grader.cases import parse_token
@@ -469,3 +469,28 @@ def test_grading_leaves_the_submission_alone(grade: Grade, tmp_path: Path) -> No
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     grade(folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_nvcc_is_asked_on_request(
+    saxpy_native: Assignment, saxpy_folder: Callable[..., Path]
+) -> None:
+    right = grading.grade(saxpy_folder(""), assignment=saxpy_native, backend="cpu", nvcc=True)
+    assert right.status == "graded", right.message
+    assert any(re.match(r"nvcc: \w+: \d+ registers", note) for note in right.environment.notes)
+    text = "#ifndef __CUDA_EMULATOR__\n#error of nvcc alone\n#endif\n"
+    folder = saxpy_folder("", text, "refused")
+    refused = grading.grade(folder, assignment=saxpy_native, backend="cpu", nvcc=True)
+    assert refused.status == "build_failed"
+    assert refused.message.startswith("nvcc refuses: saxpy.cu:")
+
+
+def test_without_nvcc_the_request_is_for_another_machine(
+    saxpy_native: Assignment, saxpy_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing() -> None:
+        raise InfrastructureError("nvcc is missing")
+
+    monkeypatch.setattr(toolkit, "find", nothing)
+    score = grading.grade(saxpy_folder(""), assignment=saxpy_native, backend="cpu", nvcc=True)
+    assert (score.status, score.message) == ("infrastructure_error", "nvcc is missing")
