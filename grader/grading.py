@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from grader import build, sandbox, submission
+from grader import sandbox, submission
 from grader.assignment import Assignment, detect
 from grader.assignment import load as load_assignment
 from grader.author import MARKER
@@ -20,9 +19,9 @@ from grader.cases import MAX_ELEMENTS, PUBLIC_MASTER, Case
 from grader.checks import Checker, Problem
 from grader.errors import BuildFailed, InfrastructureError, Rejected, UsageError
 from grader.gpu import OutOfMemory
+from grader.job import Job, build_for
 from grader.manifest import Part
 from grader.review import needs_review
-from grader.sandbox import Sandbox
 from grader.score import (
     AssignmentInfo,
     Environment,
@@ -31,18 +30,11 @@ from grader.score import (
     Score,
     Status,
     SubmissionInfo,
-    TestResult,
-    Timing,
     total,
 )
-from grader.session import Fault, NoDevice, Session
-from grader.speed import SpeedTest
+from grader.session import Session
 from grader.submission import Submission
-from grader.target import Target
 from grader.target import choose as choose_target
-
-SPEED_MESSAGE = "not scored: this version of the grader does not time kernels on the cpu backend"
-NO_MARKS = "not scored: the assignment names no marks for speed on the cuda backend"
 
 
 def grade(
@@ -86,7 +78,7 @@ def grade(
         read = submission.read(folder, used)
         handed_in = SubmissionInfo(read.id, read.sha256, [file.name for file in read.files])
         progress("Compiling")
-        job = _Job(read, used, target, master, progress, findings, notes, timed, nvcc)
+        job = Job(read, used, target, master, progress, findings, notes, timed, nvcc)
         results = job.run(wanted)
         if any(test.passed is False for part in results for test in part.tests):
             message = _unfinished(read)
@@ -140,7 +132,7 @@ def repro(
             f"{case.describe()} is too large for the emulator: it needs a GPU (--backend cuda)"
         )
     box = sandbox.choose()
-    module = _build(submission.read(folder, used), used, box, target)
+    module = build_for(submission.read(folder, used), used, box, target)
     with Session(module, box) as session:
         checker = Checker(used, part, session, PUBLIC_MASTER, gpu=target.gpu)
         try:
@@ -165,7 +157,7 @@ def load(
     """
     used = resolve(folder, assignment)
     target = choose_target(backend)
-    built = _build(submission.read(folder, used), used, sandbox.choose(), target)
+    built = build_for(submission.read(folder, used), used, sandbox.choose(), target)
     # a name of its own: two submissions in one process must not be taken for each other
     name = f"_graded_{built.sha256[:16]}.submission"
     loader = ExtensionFileLoader(name, str(built.path))
@@ -184,142 +176,6 @@ def resolve(folder: str | Path, assignment: str | Path | Assignment | None) -> A
     if not path.exists():
         raise UsageError(f"no such folder: {folder}")
     return load_assignment(assignment or detect(path))
-
-
-def _build(read: Submission, used: Assignment, box: Sandbox, target: Target) -> build.Module:
-    if target.gpu is None:
-        return build.build(read, used, box)
-    return build.build(read, used, box, backend="cuda", arch=target.gpu.arch)
-
-
-@dataclass
-class _Job:
-    """One submission on one target."""
-
-    read: Submission
-    used: Assignment
-    target: Target
-    master: bytes
-    progress: Callable[[str], None]
-    findings: list[Finding]
-    notes: list[str]
-    timed: bool
-    nvcc: bool
-
-    def run(self, wanted: list[Part]) -> list[PartResult]:
-        box = sandbox.choose()
-        if self.nvcc and self.target.gpu is None:
-            self._cross_check(box)
-        module = _build(self.read, self.used, box, self.target)
-        emulated = self._emulated(box)
-        results = []
-        for part in wanted:
-            with Session(module, box) as session:
-                try:
-                    fault = session.open()
-                    if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
-                        raise BuildFailed(fault.sentence, "")
-                    results.append(self._part(part, session, emulated, box))
-                except NoDevice:
-                    self._blame(box)
-                    raise
-        return results
-
-    def _cross_check(self, box: Sandbox) -> None:
-        """Raises BuildFailed when nvcc refuses the submission, InfrastructureError without nvcc."""
-        self.progress("Compiling with nvcc")
-        for use in build.cross_check(self.read, self.used, box):
-            spilled = use.spill_stores + use.spill_loads
-            needs = f"{use.registers} registers, {use.shared} bytes of shared memory"
-            needs += f", {spilled} bytes spilled" if spilled else ""
-            self.notes.append(f"nvcc: {use.kernel}: {needs}")
-
-    def _blame(self, box: Sandbox) -> None:
-        """Raises BuildFailed if a worker without the submission's code can use the GPU."""
-        with Session(
-            _build(build.without_code(self.used), self.used, box, self.target), box
-        ) as one:
-            if one.open() is None:
-                raise BuildFailed("the submission makes the GPU unusable for its process", "")
-
-    def _emulated(self, box: Sandbox) -> build.Module | None:
-        """The same submission for the emulator, when another backend decides the numbers: its
-        checkers see what a GPU hides. None where the emulator is the backend, or cannot run it."""
-        if self.target.gpu is None:
-            return None
-        self.progress("Compiling for the emulator's checkers")
-        try:
-            return build.build(self.read, self.used, box)
-        except BuildFailed as error:
-            self._not_checked(f"the emulator cannot run this file ({error})")
-            return None
-
-    def _not_checked(self, why: str) -> None:
-        note = f"findings not checked: {why}"
-        if note not in self.notes:
-            self.notes.append(note)
-
-    def _part(
-        self, part: Part, session: Session, emulated: build.Module | None, box: Sandbox
-    ) -> PartResult:
-        """The tests of a part in order; one whose needs did not pass is not run."""
-        checker = Checker(
-            self.used, part, session, self.master, self.progress, self.target.gpu, self.findings
-        )
-        done: dict[str, TestResult] = {}
-        timing: Timing | None = None
-        for name in self.used.tests_of(part):
-            test = self.used.test(name)
-            unmet = [need for need in test.needs if need in done and not done[need].passed]
-            if unmet:
-                why = f"not run: it needs {' and '.join(unmet)} to pass"
-                done[name] = checker.not_run(name, why)
-            elif test.kind == "speed":
-                done[name], timing = self._speed(part, name, session, checker)
-            else:
-                done[name] = checker.run(name)
-                if done[name].passed and emulated is not None:
-                    done[name] = self._second_opinion(part, name, emulated, box) or done[name]
-        tests = list(done.values())
-        return PartResult(
-            id=part.id,
-            title=part.title,
-            score=total(test.score for test in tests),
-            max_score=total(part.points.values()),
-            tests=tests,
-            timing=timing,
-        )
-
-    def _second_opinion(
-        self, part: Part, test_id: str, emulated: build.Module, box: Sandbox
-    ) -> TestResult | None:
-        """What the emulator's checkers see on the pinned cases that a GPU got right."""
-        with Session(emulated, box) as session:
-            fault = session.open()
-            if isinstance(fault, Fault):
-                self._not_checked(f"the emulator cannot load this file: {fault.sentence}")
-                return None
-            checker = Checker(
-                self.used, part, session, self.master, self.progress, findings=self.findings
-            )
-            found = checker.second_opinion(test_id)
-            if checker.unchecked:
-                where = f"{part.launcher} in {test_id}"
-                self._not_checked(f"the emulator cannot run {where}: {checker.unchecked}")
-            return found
-
-    def _speed(
-        self, part: Part, test_id: str, session: Session, checker: Checker
-    ) -> tuple[TestResult, Timing | None]:
-        gpu = self.target.gpu
-        if not self.timed:
-            return checker.not_run(test_id, "not scored: speed was left out on request"), None
-        if gpu is None:
-            return checker.not_run(test_id, SPEED_MESSAGE), None
-        if "cuda" not in self.used.test(test_id).marks:
-            return checker.not_run(test_id, NO_MARKS), None
-        speed = SpeedTest(gpu, self.used, part, session, self.master, self.progress, self.findings)
-        return speed.run(test_id)
 
 
 def _unfinished(read: Submission) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import grader
-from grader import build, checks, grading, sandbox, submission, toolkit
+from grader import build, checks, grading, job, sandbox, submission, toolkit
 from grader.assignment import Assignment
 from grader.build import Module
 from grader.cases import parse_token
@@ -40,7 +40,7 @@ OURS = [
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not end is counted out soon."""
-    monkeypatch.setattr(grading, "Session", functools.partial(Session, call_seconds=20.0))
+    monkeypatch.setattr(job, "Session", functools.partial(Session, call_seconds=20.0))
     monkeypatch.setattr(checks, "STEPS", 1_000_000)
     monkeypatch.setattr(checks, "STEPS_PER_ELEMENT", 1_000)
 
@@ -205,7 +205,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
         return build.build(right, used)
 
     monkeypatch.setattr(grading, "choose_target", lambda _: Target("cuda", "Fake GPU", found))
-    monkeypatch.setattr(grading, "_build", build_for_gpu)
+    monkeypatch.setattr(job, "build_for", build_for_gpu)
     return found
 
 
@@ -296,7 +296,7 @@ def test_speed_without_marks_is_not_measured(tensor_native: Assignment, grade: G
     speed = msgspec.structs.replace(tensor_native.test("speed"), marks={})
     used = dataclasses.replace(tensor_native, tests={**tensor_native.tests, "speed": speed})
     score = grading.grade(SUBMISSIONS / "tensor" / "right", assignment=used)
-    assert score.parts[0].tests[1].message == grading.NO_MARKS
+    assert score.parts[0].tests[1].message == job.NO_MARKS
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cuda"])

@@ -1,0 +1,158 @@
+"""One submission on one target: modules, sessions, and the tests of each part in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grader import build, sandbox
+from grader.assignment import Assignment
+from grader.checks import Checker
+from grader.errors import BuildFailed
+from grader.manifest import Part
+from grader.sandbox import Sandbox
+from grader.score import Finding, PartResult, TestResult, Timing, total
+from grader.session import Fault, NoDevice, Session
+from grader.speed import SpeedTest
+from grader.submission import Submission
+from grader.target import Target
+
+SPEED_MESSAGE = "not scored: this version of the grader does not time kernels on the cpu backend"
+NO_MARKS = "not scored: the assignment names no marks for speed on the cuda backend"
+
+
+def build_for(read: Submission, used: Assignment, box: Sandbox, target: Target) -> build.Module:
+    """The submission as a module for a target. Raises BuildFailed as `build.build` does."""
+    if target.gpu is None:
+        return build.build(read, used, box)
+    return build.build(read, used, box, backend="cuda", arch=target.gpu.arch)
+
+
+@dataclass
+class Job:
+    """One submission on one target."""
+
+    read: Submission
+    used: Assignment
+    target: Target
+    master: bytes
+    progress: Callable[[str], None]
+    findings: list[Finding]
+    notes: list[str]
+    timed: bool
+    nvcc: bool
+
+    def run(self, wanted: list[Part]) -> list[PartResult]:
+        box = sandbox.choose()
+        if self.nvcc and self.target.gpu is None:
+            self._cross_check(box)
+        module = build_for(self.read, self.used, box, self.target)
+        emulated = self._emulated(box)
+        results = []
+        for part in wanted:
+            with Session(module, box) as session:
+                try:
+                    fault = session.open()
+                    if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
+                        raise BuildFailed(fault.sentence, "")
+                    results.append(self._part(part, session, emulated, box))
+                except NoDevice:
+                    self._blame(box)
+                    raise
+        return results
+
+    def _cross_check(self, box: Sandbox) -> None:
+        """Raises BuildFailed when nvcc refuses the submission, InfrastructureError without nvcc."""
+        self.progress("Compiling with nvcc")
+        for use in build.cross_check(self.read, self.used, box):
+            spilled = use.spill_stores + use.spill_loads
+            needs = f"{use.registers} registers, {use.shared} bytes of shared memory"
+            needs += f", {spilled} bytes spilled" if spilled else ""
+            self.notes.append(f"nvcc: {use.kernel}: {needs}")
+
+    def _blame(self, box: Sandbox) -> None:
+        """Raises BuildFailed if a worker without the submission's code can use the GPU."""
+        with Session(
+            build_for(build.without_code(self.used), self.used, box, self.target), box
+        ) as one:
+            if one.open() is None:
+                raise BuildFailed("the submission makes the GPU unusable for its process", "")
+
+    def _emulated(self, box: Sandbox) -> build.Module | None:
+        """The same submission for the emulator, when another backend decides the numbers: its
+        checkers see what a GPU hides. None where the emulator is the backend, or cannot run it."""
+        if self.target.gpu is None:
+            return None
+        self.progress("Compiling for the emulator's checkers")
+        try:
+            return build.build(self.read, self.used, box)
+        except BuildFailed as error:
+            self._not_checked(f"the emulator cannot run this file ({error})")
+            return None
+
+    def _not_checked(self, why: str) -> None:
+        note = f"findings not checked: {why}"
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def _part(
+        self, part: Part, session: Session, emulated: build.Module | None, box: Sandbox
+    ) -> PartResult:
+        """The tests of a part in order; one whose needs did not pass is not run."""
+        checker = Checker(
+            self.used, part, session, self.master, self.progress, self.target.gpu, self.findings
+        )
+        done: dict[str, TestResult] = {}
+        timing: Timing | None = None
+        for name in self.used.tests_of(part):
+            test = self.used.test(name)
+            unmet = [need for need in test.needs if need in done and not done[need].passed]
+            if unmet:
+                why = f"not run: it needs {' and '.join(unmet)} to pass"
+                done[name] = checker.not_run(name, why)
+            elif test.kind == "speed":
+                done[name], timing = self._speed(part, name, session, checker)
+            else:
+                done[name] = checker.run(name)
+                if done[name].passed and emulated is not None:
+                    done[name] = self._second_opinion(part, name, emulated, box) or done[name]
+        tests = list(done.values())
+        return PartResult(
+            id=part.id,
+            title=part.title,
+            score=total(test.score for test in tests),
+            max_score=total(part.points.values()),
+            tests=tests,
+            timing=timing,
+        )
+
+    def _second_opinion(
+        self, part: Part, test_id: str, emulated: build.Module, box: Sandbox
+    ) -> TestResult | None:
+        """What the emulator's checkers see on the pinned cases that a GPU got right."""
+        with Session(emulated, box) as session:
+            fault = session.open()
+            if isinstance(fault, Fault):
+                self._not_checked(f"the emulator cannot load this file: {fault.sentence}")
+                return None
+            checker = Checker(
+                self.used, part, session, self.master, self.progress, findings=self.findings
+            )
+            found = checker.second_opinion(test_id)
+            if checker.unchecked:
+                where = f"{part.launcher} in {test_id}"
+                self._not_checked(f"the emulator cannot run {where}: {checker.unchecked}")
+            return found
+
+    def _speed(
+        self, part: Part, test_id: str, session: Session, checker: Checker
+    ) -> tuple[TestResult, Timing | None]:
+        gpu = self.target.gpu
+        if not self.timed:
+            return checker.not_run(test_id, "not scored: speed was left out on request"), None
+        if gpu is None:
+            return checker.not_run(test_id, SPEED_MESSAGE), None
+        if "cuda" not in self.used.test(test_id).marks:
+            return checker.not_run(test_id, NO_MARKS), None
+        speed = SpeedTest(gpu, self.used, part, session, self.master, self.progress, self.findings)
+        return speed.run(test_id)
