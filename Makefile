@@ -13,7 +13,7 @@ READY      := $(VENV)/.ready
 NATIVE     := $(shell find CMakeLists.txt pyproject.toml assignment grader/native grader/emulator \
                 -name __pycache__ -prune -o -type f ! -name '*.md' ! -name '*.py' -print 2>/dev/null)
 
-.PHONY: grade test lint bench bench-gpu clean
+.PHONY: grade test lint bench bench-gpu gpu clean
 
 grade: $(READY)
 	@$(VENV)/bin/grader grade "$(SUBMISSION)" --backend cpu --json score.json
@@ -46,6 +46,12 @@ $(READY): $(NATIVE)
 	    $$python -m pip --python $(VENV)/bin/python install \
 	    --quiet --disable-pip-version-check --no-build-isolation --editable ".[test]"
 	@touch $@
+
+# NVIDIA's compiler and libraries from PyPI, for --backend cuda
+gpu: $(READY)
+	@python=$$(command -v $(PYTHON)); PATH="$(CURDIR)/$(VENV)/bin:$$PATH" \
+	    $$python -m pip --python $(VENV)/bin/python install \
+	    --quiet --disable-pip-version-check --no-build-isolation --editable ".[cuda]"
 
 clean:
 	rm -rf $(VENV) build score.json

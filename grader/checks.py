@@ -121,7 +121,7 @@ class Checker:
                 self.session.stop()
                 why = self._diagnose(test_id, case, problem) or RIGHT_BY_LUCK
                 problem = replace(problem, note=f"on the emulator; {why}")
-            return self._failed(test_id, tried, case, problem)
+            return self._failed(test_id, tried, case, problem, " --backend cpu")
         return None
 
     def not_run(self, test_id: str, why: str) -> TestResult:
@@ -269,7 +269,9 @@ class Checker:
             return RACE
         return ""
 
-    def _failed(self, test_id: str, tried: list[Case], case: Case, problem: Problem) -> TestResult:
+    def _failed(
+        self, test_id: str, tried: list[Case], case: Case, problem: Problem, options: str = ""
+    ) -> TestResult:
         wrong = problem.mismatch
         self._note_finding(problem)
         if problem.kind == "missing":  # no case has anything to do with it
@@ -284,7 +286,7 @@ class Checker:
             actual=wrong.actual if wrong else None,
             error=wrong.error if wrong else None,
             allowed=wrong.allowed if wrong else None,
-            repro=f"grader repro {token(self.part.id, test_id, case)}",
+            repro=f"grader repro{options} {token(self.part.id, test_id, case)}",
         )
         where = msgspec.structs.replace(case, dims=problem.dims).describe()
         message = f"{problem.sentence} [{where}]"
@@ -295,7 +297,7 @@ class Checker:
     def _note_finding(self, problem: Problem) -> None:
         if problem.kind == "wrong_result":
             return
-        place = re.match(r"([^\s:]+):(\d+): (.*)", problem.sentence, re.S)
+        place = re.match(r"([^\s:]+):(\d{1,7}): (.*)", problem.sentence, re.S)
         self.findings.append(
             Finding(
                 severity="error",

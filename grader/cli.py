@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from grader.errors import GraderError, InfrastructureError, UsageError
+from grader.errors import GraderError, InfrastructureError, UsageError, did_you_mean
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
 
@@ -225,12 +225,12 @@ def repro(case: str, submission: str, assignment: str | None, backend: str) -> N
 
 @main.command()
 @click.argument("score", type=click.Path(path_type=Path))
-@click.option("--accept", "decision", flag_value="accepted", help="Give the withheld marks.")
-@click.option("--deny", "decision", flag_value="denied", help="Refuse them.")
+@click.option("--accept", is_flag=True, help="Give the withheld marks.")
+@click.option("--deny", is_flag=True, help="Refuse them.")
 @click.option("--part", metavar="ID", help="Only those of this part.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; recorded in the score.")
 @sentences
-def review(score: Path, decision: str | None, part: str | None, reason: str) -> None:
+def review(score: Path, accept: bool, deny: bool, part: str | None, reason: str) -> None:
     """Show, accept or deny the marks that were withheld in the file SCORE.
 
     Without --accept or --deny it only shows what waits for a decision.
@@ -238,16 +238,23 @@ def review(score: Path, decision: str | None, part: str | None, reason: str) -> 
     from grader import review as reviewing
     from grader.score import check_writable, read, write
 
+    if accept and deny:
+        raise UsageError("give --accept or --deny, not both")
     found = read(score)
-    if decision is None:
+    if not accept and not deny:
+        if reason:
+            raise UsageError("a --reason goes with --accept or --deny")
         waiting = [(one, test) for one, test in reviewing.withheld(found) if part in (None, one.id)]
+        known = [one.id for one in found.parts]
+        if part is not None and part not in known:
+            raise UsageError(f"the score has no part {part!r}{did_you_mean(part, known)}")
         for result, test in waiting:
             click.echo(f"{result.id}, {test.id} ({test.max_score:g} points): {test.message}")
         if not waiting:
             click.echo("nothing is withheld")
         return
     check_writable(score)
-    chosen: reviewing.Decision = "accepted" if decision == "accepted" else "denied"
+    chosen: reviewing.Decision = "accepted" if accept else "denied"
     decided = reviewing.decide(found, part, chosen, reason)
     write(decided, score)
     click.echo(f"{chosen}; the score is {decided.score:g} of {decided.max_score:g}")

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 NOT_ON_CPU = "(not needed on a CPU)"
-CUDA_EXTRA = "pip install 'kernel-grader[cuda]'"
+CUDA_EXTRA = "make gpu (pip install '.[cuda]') in the repository"
 
 
 @dataclass(frozen=True)

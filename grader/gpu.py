@@ -25,7 +25,8 @@ from grader.errors import InfrastructureError
 
 SOURCES = places.NATIVE / "gpu"
 OLDEST_DRIVER = 12020  # as the driver counts: exportable memory and what our kernels need
-MISSING_BINDINGS = "the Python package cuda-bindings is missing: pip install 'kernel-grader[cuda]'"
+EXTRA = "make gpu (pip install '.[cuda]') in the repository"
+MISSING_BINDINGS = f"the Python package cuda-bindings is missing: {EXTRA}"
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,17 @@ class Gpu:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Only one grader at a time measures on a GPU, or fills its memory; the others wait."""
+        """Only one grader of a user measures on a GPU at a time, or fills its memory: others that
+        want to wait. Their small cases go on."""
         folder = places.cache()
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"gpu-{self.uuid}.lock").open("w") as file:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = (folder / f"gpu-{self.uuid}.lock").open("w")
+        except OSError as error:
+            raise InfrastructureError(
+                f"cannot lock the GPU in {folder}: {error.strerror}"
+            ) from None
+        with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -132,10 +140,11 @@ class Gpu:
             os.close(memory.fd)
 
     def why_not_shared(self) -> str:
-        """Empty when memory can be shared with a worker here, else the reason."""
+        """Empty when memory can be shared with a worker here, else the reason. Raises OutOfMemory
+        when that cannot be tried."""
         try:
             self.release(self.share(1))
-        except (InfrastructureError, OutOfMemory) as error:
+        except InfrastructureError as error:
             return f"this driver cannot share device memory between processes ({error})"
         return ""
 
@@ -310,9 +319,7 @@ def compile_source(source: str, arch: str, macros: Mapping[str, object]) -> byte
         made = b" " * int(_do(nvrtc.nvrtcGetCUBINSize(program)))
         _do(nvrtc.nvrtcGetCUBIN(program, made))
     except RuntimeError as error:  # the library itself is missing
-        raise InfrastructureError(
-            f"NVRTC cannot be loaded ({error}): pip install 'kernel-grader[cuda]'"
-        ) from None
+        raise InfrastructureError(f"NVRTC cannot be loaded ({error}): {EXTRA}") from None
     return made
 
 

@@ -12,12 +12,12 @@ from grader.errors import BuildFailed
 from grader.manifest import Part
 from grader.sandbox import Sandbox
 from grader.score import Finding, PartResult, TestResult, Timing, total
-from grader.session import Fault, NoDevice, Session
+from grader.session import Fault, NoDevice, Pool, Session
 from grader.speed import SpeedTest
 from grader.submission import Submission
 from grader.target import Target
 
-SPEED_MESSAGE = "not scored: this version of the grader does not time kernels on the cpu backend"
+SPEED_MESSAGE = "not scored: speed is measured on a GPU only (--backend cuda)"
 NO_MARKS = "not scored: the assignment names no marks for speed on the cuda backend"
 
 
@@ -71,12 +71,19 @@ class Job:
             self.notes.append(f"nvcc: {use.kernel}: {needs}")
 
     def _blame(self, box: Sandbox) -> None:
-        """Raises BuildFailed if a worker without the submission's code can use the GPU."""
-        with Session(
-            build_for(build.without_code(self.used), self.used, box, self.target), box
-        ) as one:
-            if one.open() is None:
-                raise BuildFailed("the submission makes the GPU unusable for its process", "")
+        """Raises BuildFailed if a worker without the submission's code can use the GPU, and map
+        memory of ours there."""
+        gpu = self.target.gpu
+        assert gpu is not None, "only a GPU can be missing"
+        module = build_for(build.without_code(self.used), self.used, box, self.target)
+        memory = gpu.share(1)
+        try:
+            with Session(module, box) as session:
+                session.map([Pool(memory.fd, memory.size, True)])
+                session.batch(self.used.parts[0].launcher, [])  # NoDevice if that fails here, too
+        finally:
+            gpu.release(memory)
+        raise BuildFailed("the submission makes the GPU unusable for its process", "")
 
     def _emulated(self, box: Sandbox) -> build.Module | None:
         """The same submission for the emulator, when another backend decides the numbers: its

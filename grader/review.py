@@ -67,19 +67,19 @@ def _withheld(part: PartResult) -> bool:
 
 
 def _speed_test(part: PartResult) -> TestResult:
-    return next(test for test in part.tests if test.id == _timed_id(part))
-
-
-def _timed_id(part: PartResult) -> str:
     assert part.timing is not None
-    return part.timing.test
+    for test in part.tests:
+        if test.id == part.timing.test and part.timing.zero < part.timing.full:
+            return test
+    raise UsageError(f"the timing of part {part.id} in this score does not make sense")
 
 
 def _decided(part: PartResult, decision: Decision, reason: str) -> PartResult:
     assert part.timing is not None
     test = _speed_test(part)
     slope = Slope(part.timing.zero, part.timing.full)
-    earned = timing.marks(part.timing.fraction, slope, test.max_score)
+    found = timing.Estimate(part.timing.fraction, part.timing.low, part.timing.high)
+    earned = timing.earned(found, slope, test.max_score)
     given = earned if decision == "accepted" else 0.0
     reviewed = replace(
         test,

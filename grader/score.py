@@ -261,7 +261,7 @@ def write(score: Score, path: Path) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(encode(score))
-            os.chmod(temporary, 0o644)
+            os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
             os.replace(temporary, path)
         except BaseException:
             with suppress(OSError):

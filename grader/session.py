@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ ALL_CALLS_SECONDS = 240.0  # of one session: a launcher that sleeps a while each
 START_SECONDS = 30.0
 PROCESSES = 64
 LOG_SHOWN = 2000
+SYMBOL = re.compile(r"[A-Za-z_][\w.$]*")
 DATA_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}  # a worker's memory; CUDA itself needs some
 
 
@@ -513,9 +515,12 @@ def _printable(raw: bytes) -> str:
 
 
 def _demangle(symbol: str) -> str:
-    from subprocess import run
-
-    with suppress(OSError):
-        done = run(["c++filt", symbol], capture_output=True, text=True, check=False)
+    """The C++ name of a symbol, which a worker told us: by no means a file name or an option."""
+    if not SYMBOL.fullmatch(symbol):
+        return symbol
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            ["c++filt"], input=symbol, capture_output=True, text=True, check=False, timeout=5
+        )
         return done.stdout.strip() or symbol
     return symbol

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import secrets
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from grader.session import Fault, Session
 from grader.stopwatch import Measured, measure
 from grader.timing import Estimate
 from grader.trial import Trial, Wrong, base_case
+from grader.usage import kernel_name
 
 Progress = Callable[[str], None]
 NUMBER = re.compile(r"[0-9]{1,10}")
@@ -39,15 +41,21 @@ class SpeedTest:
     master: bytes
     progress: Progress
     findings: list[Finding]
+    ambushed: int = -1  # the shape at which the worker is ended once: nobody can compute which
 
     def run(self, test_id: str) -> tuple[TestResult, Timing | None]:
         """Measure all shapes; a second time when that decides between marks."""
         test = self.assignment.test(test_id)
         slope = test.marks["cuda"][self.part.id]
-        reason = self.gpu.why_not_shared()
-        if reason:
-            return self._result(test_id, None, 0.0, f"not measured: {reason}"), None
+        self.ambushed = secrets.randbelow(len(test.shapes))
         with self.gpu.alone():
+            self.session.stop()  # what it holds of the GPU's memory is nobody else's fault
+            try:
+                reason = self.gpu.why_not_shared()
+            except OutOfMemory as error:
+                reason = str(error)
+            if reason:
+                return self._result(test_id, None, 0.0, f"not measured: {reason}"), None
             measured = self._measure(test_id, dict.fromkeys(range(len(test.shapes))))
             found = _estimate([*measured.values()])
             if found is not None and timing.straddles(found, slope):
@@ -98,9 +106,7 @@ class SpeedTest:
         make = functools.partial(Trial, self.gpu, self.assignment, self.part, dims, base)
         repeat = 0 if before is None else len(before.pairs)
         rng = np.random.default_rng([seed(self.master, *names, "variations"), repeat])
-        drawn = seed(self.master, self.assignment.id, self.part.id, test_id, "ambush")
-        chosen = drawn % len(test.shapes)
-        ambush = before is None and number == chosen
+        ambush = before is None and number == self.ambushed
         return measure(self.gpu, self.session, make, rng, before, ambush)
 
     # Judging ------------------------------------------------------------------------------------
@@ -121,7 +127,7 @@ class SpeedTest:
                 sizes = " x ".join(map(str, shape.dims.values()))
                 doubts.append(f"{ratio:.2f} of the memory ceiling at {sizes} is impossible")
         straddles = timing.straddles(found, slope)
-        earned = timing.marks(found.high if straddles else found.fraction, slope, points)
+        earned = timing.earned(found, slope, points)
         summary = (
             f"{found.fraction:.3f} of the memory ceiling "
             f"(95 % interval {found.low:.3f} to {found.high:.3f}); "
@@ -140,7 +146,7 @@ class SpeedTest:
             kernels=_kernels(measured, self.session.module, self.gpu),
         )
         if doubts:
-            message = f"withheld until somebody has looked at it: {doubts[0]}; {summary}"
+            message = f"withheld until somebody has looked at it: {'; '.join(doubts)}; {summary}"
             return self._result(test_id, None, 0.0, message), record
         return self._result(test_id, earned > 0, earned, summary), record
 
@@ -198,9 +204,10 @@ def _kernels(measured: Sequence[Measured], module: Module, gpu: Gpu) -> list[Ker
     spills = {use.kernel: use.spill_stores + use.spill_loads for use in module.usage}
     for shape in measured:
         for line in shape.launches.split("\n")[:-1]:  # the last may have been cut
-            name, *numbers = line.split("\t")
+            signature, *numbers = line.split("\t")
             if len(numbers) != 7 or not all(map(NUMBER.fullmatch, numbers)):
                 continue  # the worker's words: believed only where they make sense
+            name = kernel_name(signature)
             registers, local, shared, dynamic, blocks, threads, resident = map(int, numbers)
             share = resident * threads / gpu.threads_per_multiprocessor
             found.setdefault(

@@ -138,9 +138,9 @@ class _Stopwatch:
             pair = Pair(first or ceiling.seconds(), student)
             (counted if agree(self.timed[-1]) else disputed).append(pair)
             done += 1
-        if len(counted) < FEWEST_SAMPLES:
-            counted += disputed
+        if len(counted) < min(FEWEST_SAMPLES, done):  # too few to speak for themselves
             measured.doubt = measured.doubt or disagreement(self.timed)
+            counted += disputed
         measured.pairs += counted
         measured.overhead = statistics.median(one.wall - seconds(one) for one in self.timed)
         measured.worst = max(measured.worst, trial.worst)
@@ -194,9 +194,9 @@ def agree(batch: Timed) -> bool:
 
 
 def disagreement(timed: list[Timed]) -> str:
-    """How far apart the clocks are, in a sentence; empty when they agree about most batches."""
+    """How far apart the clocks are, in a sentence; empty when they agree about every batch."""
     disputed = [one for one in timed if not agree(one)]
-    if 2 * len(disputed) <= len(timed):
+    if not disputed:
         return ""
     ours = statistics.median(one.wall for one in disputed)
     theirs = statistics.median(seconds(one) for one in disputed)

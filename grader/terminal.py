@@ -29,6 +29,7 @@ def show(score: Score, arguments: str) -> str:
         if score.message:
             lines += ["", *_wrap(score.message)]
         lines += _paragraphs(score, arguments)
+        lines += _left_out(score)
         lines += _speed(score)
     if score.score is not None:
         lines += [
@@ -84,6 +85,17 @@ def _paragraphs(score: Score, arguments: str) -> Iterator[str]:
             yield from _rationale(score, part, test)
             if test.failure is not None:
                 yield f"  run it alone: {test.failure.repro} {arguments}".rstrip()
+
+
+def _left_out(score: Score) -> Iterator[str]:
+    """What was not run, or only in part, although nothing failed; and why."""
+    for part, test in score.tests():
+        silent = test.passed is False or test.message.startswith(
+            ("not scored", "not run: it needs")
+        )
+        told = part.timing is not None and part.timing.test == test.id
+        if test.message and not silent and not told:
+            yield from _wrap(f"{part.title}, {test.id}: {test.message}")
 
 
 def _speed(score: Score) -> Iterator[str]:

@@ -80,6 +80,11 @@ def marks(fraction: float, slope: Slope, points: float) -> float:
     return tenths(points * min(1.0, max(0.0, share))) / 10
 
 
+def earned(found: Estimate, slope: Slope, points: float) -> float:
+    """Points for an estimate; decided for the student where it is not sure."""
+    return marks(found.high if straddles(found, slope) else found.fraction, slope, points)
+
+
 def straddles(found: Estimate, slope: Slope) -> bool:
     """Whether the interval holds a fraction at which the marks begin or end."""
     return any(found.low < threshold < found.high for threshold in (slope.zero, slope.full))

@@ -1,7 +1,7 @@
 """NVIDIA's CUDA toolkit on this machine: nvcc, its headers and its libraries.
 
 Looked for where people put it: CUDA_HOME or CUDA_PATH, the `nvcc` of PATH, and the wheels that
-`pip install 'kernel-grader[cuda]'` brings. The nvcc that is found may be a link or a script;
+the extra `cuda` brings. The nvcc that is found may be a link or a script;
 asked for its plan (`nvcc --dryrun`) it names the folders it works with.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from grader import tools
 from grader.errors import InfrastructureError
 
-FIX = "pip install 'kernel-grader[cuda]', or install NVIDIA's CUDA toolkit"
+FIX = "install NVIDIA's CUDA toolkit, or make gpu (pip install '.[cuda]') in the repository"
 ASK_SECONDS = 60
 
 

@@ -465,7 +465,9 @@ def test_wrong_numbers_in_one_order_are_a_race(checker: Make) -> None:
     assert found is not None
     assert (found.passed, found.score) == (False, 0)
     assert checks.RACE in found.message
-    assert found.failure is not None and found.failure.repro.startswith("grader repro saxpy.base:")
+    assert found.failure is not None and found.failure.repro.startswith(
+        "grader repro --backend cpu saxpy.base:"
+    )
 
 
 def test_a_fault_is_an_opinion(checker: Make) -> None:

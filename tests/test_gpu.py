@@ -181,7 +181,7 @@ def missing_library(text: str) -> ModuleType:
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        (None, "the Python package cuda-bindings is missing: pip install 'kernel-grader[cuda]'"),
+        (None, gpu.MISSING_BINDINGS),
         (
             missing_library('"cuda" is an NVIDIA driver library and can only be found ...'),
             "no GPU: the NVIDIA driver (libcuda.so.1) is not installed here; "

@@ -403,3 +403,17 @@ def test_very_long_output_is_cut(opened: Open) -> None:
         )
     assert len(made.log) < 2 * session.LOG_SHOWN
     assert made._log.seek(0, os.SEEK_END) <= worker.LOG_BYTES
+
+
+@pytest.mark.parametrize("symbol", ["@{file}", "-h", "x @{file}", "--version"])
+def test_a_symbol_is_never_a_file_or_an_option(tmp_path: Path, symbol: str) -> None:
+    """Symbols come from a worker, which must not make its parent read a file to it."""
+    secret = tmp_path / "secret"
+    secret.write_text("S3CRET")
+    told = symbol.format(file=secret)
+    assert session._demangle(told) == told
+
+
+def test_a_symbol_is_told_as_it_was_written() -> None:
+    assert session._demangle("_Z6helperf") == "helper(float)"
+    assert session._demangle("launch_saxpy") == "launch_saxpy"

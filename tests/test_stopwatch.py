@@ -326,8 +326,9 @@ def test_clocks_that_agree_leave_no_doubt() -> None:
     assert disagreement([timed(1.0, wall=0.5)]) == "", "less is for the student to explain"
 
 
-def test_one_late_answer_is_no_disagreement() -> None:
-    assert disagreement([timed(2e-3)] * 8 + [timed(2e-3, wall=1.0)] * 2) == ""
+def test_a_disagreement_is_told_by_the_batches_that_show_it() -> None:
+    said = disagreement([timed(2e-3)] * 8 + [timed(2e-3, wall=1.0)] * 2)
+    assert "2.00 ms for a batch" in said and "1000.00 ms" in said
 
 
 def test_samples_that_our_clock_saw_late_do_not_count(run: Run, session: FakeSession) -> None:
@@ -351,6 +352,22 @@ def test_a_clock_forged_now_and_then_gains_nothing(run: Run, session: FakeSessio
 
     session.clock = clock
     assert all(pair.student == pytest.approx(1e-3) for pair in run().pairs)
+
+
+@pytest.mark.usefixtures("quick")
+def test_too_few_honest_samples_leave_a_doubt(
+    run: Run, session: FakeSession, now: list[float]
+) -> None:
+    """Every second time is forged, and so long is spent on each that few samples are taken."""
+
+    def clock(batch: int, calls: int) -> Timed:
+        now[0] += 1.0
+        true = 1e-3 * calls
+        told = true / 2 if batch % 2 else true
+        return Timed(told, told, true + 1e-4, "")
+
+    session.clock = clock
+    assert run().doubt.startswith("the clocks disagree")
 
 
 @pytest.mark.parametrize("wall", [2.42e-3, 1.0])

@@ -120,7 +120,9 @@ def test_a_machine_without_nvcc_is_told_where_and_how(
     assert said.startswith(
         f"nvcc is missing: looked in CUDA_HOME ({tmp_path}/empty), PATH, the wheels in "
     )
-    assert said.endswith("Fix: pip install 'kernel-grader[cuda]', or install NVIDIA's CUDA toolkit")
+    assert said.endswith(
+        "Fix: install NVIDIA's CUDA toolkit, or make gpu (pip install '.[cuda]') in the repository"
+    )
     assert "\n" not in said
 
 

@@ -78,7 +78,7 @@ public:
 private:
     static constexpr std::size_t kMost = 8;
 
-    // The kernel's name without its parameters: ker<float4, 256>.
+    // The beginning of the kernel's signature; the other side looks for the name in it.
     static std::string name(const void* kernel) {
         const char* symbol = nullptr;
         if (cudaFuncGetName(&symbol, kernel) != cudaSuccess || symbol == nullptr) {
@@ -89,12 +89,7 @@ private:
         char* plain = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
         std::string text = status == 0 && plain != nullptr ? plain : symbol;
         std::free(plain);
-        const std::size_t end = text.find('(', text.rfind('>') == std::string::npos ? 0 : text.rfind('>'));
-        text = text.substr(0, end == std::string::npos ? text.size() : end);
-        if (text.rfind("void ", 0) == 0) {
-            text.erase(0, 5);
-        }
-        return text.substr(0, 160);
+        return text.substr(0, 200);
     }
 
     bool recording_ = false;

@@ -629,7 +629,7 @@ struct ColumnSums {
     }
 };
 
-// A block takes 128 columns, and of the rows its slice: every (gridDim.y * Y)-th line of Y rows.
+// A block takes 128 columns, and of the rows its slice: every gridDim.y-th group of Y rows.
 // X lanes of a warp read one row; the sums of the same columns meet in shuffles, then in shared
 // memory, always in the same order. Row s of the output gets the sums of slice s.
 template <typename Vec, int X>
