@@ -172,6 +172,8 @@ def _classics(found: Row | None) -> list[str]:
 def _reached(row: Row) -> str:
     if row.get("fraction") is None:
         return str(row.get("error", verdicts.outcome(row)))
+    if row.get("verdict") == "withheld":
+        return f"{row['fraction']:.3f} (withheld)"
     return f"{row['fraction']:.3f} ({row['score']:g} of {row['max_score']:g})"
 
 
