@@ -80,7 +80,7 @@ def _machine(accept: Row) -> list[str]:
     if not machine:
         return []
     return [
-        f"{machine['device']}; {machine['host']}; commit {machine['commit'][:12]}.",
+        f"{machine['device']}; {machine['host']}; commit {machine['commit']}.",
         "",
         f"Command: `{accept.get('command', '')}`",
         "",
