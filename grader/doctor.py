@@ -161,7 +161,11 @@ def _nvrtc() -> Diagnosis:
         _, major, minor = nvrtc.nvrtcVersion()
         return Diagnosis("NVRTC", True, f"{major}.{minor}")
     except (ImportError, RuntimeError) as error:  # cuda-bindings raise when they find no library
-        says = "not there" if isinstance(error, ImportError) else f"not there: {error}"
+        says = (
+            "not there"
+            if isinstance(error, ImportError)
+            else f"not there: {' '.join(str(error).split())}"
+        )
         return Diagnosis("NVRTC", None, f"{says} {NOT_ON_CPU}", CUDA_EXTRA)
 
 

@@ -187,7 +187,9 @@ def _validate_test(
                 + did_you_mean(need, earlier),
             )
     for shape in (*test.large, *test.shapes):
-        if set(shape) != set(manifest.dimensions) or min(shape.values()) < 1:
+        if min(shape.values(), default=1) < 1:
+            raise fail(at, f"test {name}: the shape {shape} has a size below 1")
+        if set(shape) != set(manifest.dimensions):
             raise fail(
                 at,
                 f"test {name}: the shape {shape} must give a size to each of "

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,7 +19,7 @@ from subprocess import Popen
 
 import numpy as np
 
-from grader import sandbox, worker
+from grader import sandbox, words, worker
 from grader.arena import GUARD, GUARD_BYTES, POISON, Arena, Buffer, Float32, guard_damage, offsets
 from grader.build import Module
 from grader.errors import InfrastructureError
@@ -32,7 +30,6 @@ ALL_CALLS_SECONDS = 240.0  # of one session: a launcher that sleeps a while each
 START_SECONDS = 30.0
 PROCESSES = 64
 LOG_SHOWN = 2000
-SYMBOL = re.compile(r"[A-Za-z_][\w.$]*")
 DATA_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}  # a worker's memory; CUDA itself needs some
 
 
@@ -159,10 +156,11 @@ class Session:
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(0)
         if size <= LOG_SHOWN:
-            return _printable(self._log.read())
+            return words.printable(self._log.read())
         head = self._log.read(LOG_SHOWN // 2)
         self._log.seek(size - LOG_SHOWN // 2)
-        return f"{_printable(head)}\n[... {size} bytes in all ...]\n{_printable(self._log.read())}"
+        tail = words.printable(self._log.read())
+        return f"{words.printable(head)}\n[... {size} bytes in all ...]\n{tail}"
 
     def open(self) -> Fault | None:
         """Start a worker if none is running; a Fault when the module cannot be loaded."""
@@ -306,7 +304,9 @@ class Session:
         if reply.status == worker.EXCEPTION:
             return Fault("exception", f"{launcher} threw an exception: {reply.sentence}")
         if reply.status == worker.CUDA_ERROR:
-            return Fault(reply.kind or CUDA_KINDS.get(reply.code, "cuda_error"), reply.sentence)
+            return Fault(
+                reply.kind or words.CUDA_KINDS.get(reply.code, "cuda_error"), reply.sentence
+            )
         return TAMPERED
 
     # Starting and listening ---------------------------------------------------------------------
@@ -352,7 +352,7 @@ class Session:
         if missing:
             return Fault(
                 "undefined",
-                f"{_demangle(missing[1])} is used but no file of the submission defines it",
+                f"{words.demangle(missing[1])} is used but no file of the submission defines it",
             )
         sentence = sentence.replace(str(self.module.path), "the module")
         return Fault("load", f"the module cannot be loaded: {sentence}")
@@ -379,7 +379,7 @@ class Session:
                 return self._lost(2.0)
             received += chunk
         status, code, kind, sentence, done, settled = worker.REPLY.unpack(received)
-        return _Reply(status, code, _text(kind), _text(sentence), done, settled)
+        return _Reply(status, code, words.text(kind), words.text(sentence), done, settled)
 
     def _lost(self, patience: float) -> Fault:
         """The worker is gone: say how it went."""
@@ -389,7 +389,7 @@ class Session:
             process.wait(patience)
         code = process.poll()
         self.stop()
-        return Fault(*_ending(code))
+        return Fault(*words.ending(code))
 
     # Buffers ------------------------------------------------------------------------------------
 
@@ -458,14 +458,6 @@ def _placed(launcher: str, arguments: Sequence[Placed | int]) -> bytes:
     return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
-# CUDA error codes with a kind of their own in findings; the emulator names its kinds itself.
-CUDA_KINDS = {
-    1: "launch", 9: "launch", 98: "launch", 209: "launch", 700: "illegal_address",
-    701: "launch", 702: "timeout", 710: "assert", 715: "illegal_instruction",
-    716: "misaligned", 717: "illegal_address", 719: "illegal_address",
-}  # fmt: skip
-
-
 def _kept(keep: Sequence[Kept]) -> bytes:
     """The last record of a batch."""
     records = [
@@ -474,53 +466,3 @@ def _kept(keep: Sequence[Kept]) -> bytes:
     ]
     head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"", len(records))
     return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
-
-
-def _ending(code: int | None) -> tuple[str, str]:
-    """(kind, sentence) for the way a worker ended; a shell-like 128 + n is a signal too."""
-    if code is None:
-        return "garbage", "the submission closed the grader's control channel"
-    number = -code if code < 0 else code - 128 if 128 < code < 160 else 0
-    if number == 0:
-        return "exited", (
-            f"the submission ended the process (exit code {code}): a launcher must return"
-        )
-    reasons = {
-        signal.SIGSEGV: "segmentation fault in host code: it used an invalid or a device pointer",
-        signal.SIGBUS: "bus error in host code: it used an invalid pointer",
-        signal.SIGABRT: "it aborted: abort(), a failed assert, an exception nobody catches, "
-        "or a damaged heap",
-        signal.SIGFPE: "arithmetic error in host code: an integer division by zero",
-        signal.SIGILL: "illegal instruction in host code: a division by zero or a null pointer "
-        "that the compiler foresaw, the end of a function without a return, or a trap",
-        signal.SIGKILL: "it was killed, most likely for using too much memory",
-        signal.SIGTERM: "it was ended by SIGTERM",
-    }
-    try:
-        known = signal.Signals(number)
-    except ValueError:
-        return "crashed", f"it was ended by signal {number}"
-    return "crashed", f"{reasons.get(known, 'it was ended by a signal')} ({known.name})"
-
-
-def _text(raw: bytes) -> str:
-    """Text out of a fixed-size field that the worker filled."""
-    return _printable(raw.split(b"\0", 1)[0])
-
-
-def _printable(raw: bytes) -> str:
-    """Text that can do no harm to a terminal or a report."""
-    text = raw.decode(errors="replace")
-    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
-
-
-def _demangle(symbol: str) -> str:
-    """The C++ name of a symbol, which a worker told us: by no means a file name or an option."""
-    if not SYMBOL.fullmatch(symbol):
-        return symbol
-    with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(
-            ["c++filt"], input=symbol, capture_output=True, text=True, check=False, timeout=5
-        )
-        return done.stdout.strip() or symbol
-    return symbol
