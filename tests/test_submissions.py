@@ -14,7 +14,17 @@ from grader.errors import BuildFailed
 from grader.toolkit import Toolkit
 from tests.expectations import SUBMISSIONS, Expectation, failed, messages, read, read_all
 
-EXPECTATIONS = read_all()
+# Cheats against the clock are honest where nobody takes the time: a few of them must do here.
+ON_DEMAND = {"hostile"}
+ALWAYS = {"late_thread", "side_stream", "value_cache"}
+
+
+def marks(expect: Expectation) -> tuple[pytest.MarkDecorator, ...]:
+    kind, name = expect.folder.parent.name, expect.folder.name
+    return (pytest.mark.slow,) if kind in ON_DEMAND and name not in ALWAYS else ()
+
+
+EXPECTATIONS = [pytest.param(expect, marks=marks(expect), id=expect.name) for expect in read_all()]
 MASTERS = [
     b"public",
     *(pytest.param(f"master {n}".encode(), marks=pytest.mark.slow) for n in range(1, 5)),
@@ -22,7 +32,7 @@ MASTERS = [
 
 
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: master.decode())
-@pytest.mark.parametrize("expect", EXPECTATIONS, ids=lambda expect: expect.name)
+@pytest.mark.parametrize("expect", EXPECTATIONS)
 def test_is_graded_as_expected(expect: Expectation, master: bytes) -> None:
     name = expect.folder.parents[1].name
     score = grade(expect.folder, assignment=name, backend="cpu", master=master, parts=expect.parts)
