@@ -20,7 +20,7 @@ grade: $(READY)
 	@echo "Written to score.json"
 
 test: $(READY)
-	@$(VENV)/bin/python -m pytest -n 2
+	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	@$(VENV)/bin/ruff check .
