@@ -8,6 +8,13 @@ list(
     EMULATOR_COMPILE_OPTIONS
     # The debug information names files as the student knows them.
     -ffile-prefix-map=${CMAKE_BINARY_DIR}=.)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/watch_options_clang.txt watch REGEX "^[-\"]")
+else()
+    file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/watch_options_gnu.txt watch REGEX "^[-\"]")
+endif()
+list(TRANSFORM watch REPLACE "\"" "")
+list(APPEND EMULATOR_COMPILE_OPTIONS ${watch})
 set(EMULATOR_LINK_OPTIONS "")
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     # A __device__ function in a header that two files include is defined twice, as nvcc allows.

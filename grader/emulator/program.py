@@ -21,10 +21,17 @@ class BuildError(Exception):
     """What the front end, the compiler or the linker said."""
 
 
-def compile_options() -> list[str]:
+def compile_options(cxx: str) -> list[str]:
     """The options for a student's file, the same that emulator.cmake hands to CMake."""
-    lines = (HERE / "compile_options.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.startswith("-")]
+    watch = "watch_options_clang.txt" if "clang" in Path(cxx).name else "watch_options_gnu.txt"
+    options: list[str] = []
+    for name in ("compile_options.txt", watch):
+        for line in (HERE / name).read_text(encoding="utf-8").splitlines():
+            if line.startswith("-"):
+                options.append(line)
+            elif line.startswith('"SHELL:'):
+                options += line.strip('"').removeprefix("SHELL:").split()
+    return options
 
 
 def runtime_library(cxx: str, folder: Path | None = None) -> Path:
@@ -68,7 +75,7 @@ def build(
         objects = []
         for source in translated:
             target = source.with_suffix(".o")
-            command = [cxx, *compile_options(), f"-ffile-prefix-map={folder}=.", *options, *headers]
+            command = [cxx, *compile_options(cxx), f"-ffile-prefix-map={folder}=.", *options, *headers]
             name = source.relative_to(folder)
             messages += _run([*command, "-c", name, "-o", target], folder)
             objects.append(target)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "emulator/keywords.h"
+#include "emulator/copies.h"
 
 #include <assert.h>
 #include <float.h>

@@ -8,6 +8,7 @@
 #include "scheduler.h"
 #include "steps.h"
 #include "warp.h"
+#include "watch.h"
 
 namespace emulator {
 namespace {
@@ -50,6 +51,7 @@ bool release_barrier() {
                " same barrier; move it out of the branch. (" + block_name() + ")");
         return false;
     }
+    if (__builtin_expect(watchers != 0, 0)) watch_barrier();
     block.barrier_result = result_of_barrier();
     block.arrived = 0;
     for (Warp& warp : block.warps) {
@@ -103,4 +105,6 @@ extern "C" int __emulator_barrier(int operation, int predicate, int id, int line
     return block.barrier_result;
 }
 
-extern "C" void __emulator_fence(int) {}
+extern "C" void __emulator_fence(int scope) {
+    if (watchers != 0 && current != nullptr) watch_fence(scope);
+}

@@ -14,6 +14,7 @@
 #include "shared.h"
 #include "signals.h"
 #include "steps.h"
+#include "watch.h"
 
 namespace emulator {
 namespace {
@@ -22,6 +23,7 @@ struct Configuration {
     dim3 grid;
     dim3 block;
     size_t shared_bytes;
+    void* stream;
     Site site;
     bool used;
 };
@@ -90,6 +92,7 @@ void run_grid(const Configuration& launch, void (*entry)(const void*), const voi
     prepare_shared(launch.shared_bytes);
     blockDim = launch.block;
     gridDim = launch.grid;
+    if (watchers != 0) watch_launch({launch.grid, launch.block, launch.shared_bytes, launch.site, launch.stream});
     for (uint64_t position = 0; position < blocks; ++position) {
         const uint64_t number = schedule.block(position, blocks);
         blockIdx = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
@@ -101,9 +104,12 @@ void run_grid(const Configuration& launch, void (*entry)(const void*), const voi
             break;
         }
         start_shared();
+        if (watchers != 0) watch_block();
         run_block();
         if (block.abandoned) break;
+        if (watchers != 0) watch_end_of_block();
     }
+    if (watchers != 0) watch_end_of_launch();
     threadIdx = blockIdx = {0, 0, 0};
     blockDim = gridDim = {0, 0, 0};
 }
@@ -124,13 +130,14 @@ void allow_dynamic_shared(size_t bytes) {
 
 using namespace emulator;
 
-extern "C" void __emulator_configure(dim3 grid, dim3 shape, size_t shared_bytes, void*, int line, const char* file) {
+extern "C" void __emulator_configure(dim3 grid, dim3 shape, size_t shared_bytes, void* stream, int line,
+                                     const char* file) {
     if (runs_kernel()) {
         fault(Kind::unsupported, Site{file, line},
               "a kernel launch inside a kernel (dynamic parallelism) is not supported: launch every kernel from the host");
     }
     turn.lock();
-    configurations.push_back({grid, shape, shared_bytes, Site{file, line}, false});
+    configurations.push_back({grid, shape, shared_bytes, stream, Site{file, line}, false});
 }
 
 extern "C" void __emulator_launched(void) {

@@ -5,6 +5,7 @@
 #include "fault.h"
 #include "signals.h"
 #include "warp.h"
+#include "watch.h"
 
 extern "C" {
 uint3 threadIdx;
@@ -23,6 +24,7 @@ Thread* current = nullptr;
 void fiber_main() {
     for (;;) {
         block.entry(block.body);
+        if (__builtin_expect(watchers != 0, 0)) watch_end_of_thread();
         Thread* thread = current;
         Warp& warp = warp_of(thread);
         warp.ready &= ~bit_of(thread);

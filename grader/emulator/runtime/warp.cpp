@@ -7,6 +7,7 @@
 #include "fault.h"
 #include "scheduler.h"
 #include "steps.h"
+#include "watch.h"
 
 namespace emulator {
 namespace {
@@ -144,6 +145,7 @@ uint64_t collect(const Warp& warp, uint32_t lanes, int operation) {
 // All lanes that the operation waits for are there: gives them their results and makes them ready.
 void complete(Warp& warp, uint32_t lanes, const Thread& thread) {
     const int operation = thread.operation;
+    if (__builtin_expect(watchers != 0, 0)) watch_warp_operation(warp, lanes, operation, operation == __EMULATOR_SYNCWARP);
     if (is_shuffle(operation)) {
         if (lanes != ~uint32_t{0} || !shuffle_all(warp, thread)) shuffle(warp, lanes);
     } else if (operation == __EMULATOR_MATCH_ANY) {

@@ -30,6 +30,8 @@ const char* emu_fault(void);
 const char* emu_fault_kind(void);
 /* Something doubtful that CUDA leaves undefined but that need not be wrong; "" if there is nothing. */
 const char* emu_note(void);
+/* Who watches device code from now on: 1 the checkers, 2 the counters, 3 both, 0 nobody. */
+void emu_watch(unsigned who);
 /* Forget fault, note and sticky error, as a new process would. */
 void emu_clear_fault(void);
 
