@@ -2,8 +2,9 @@
 
 A case is several calls in one process: a shape, the same buffers with new data, another shape in
 the same buffers, and the first shape again, each under another order of threads. (A very large case
-is one call: it is there for its size.) State that is
-kept between calls shows, and so does a result that depends on who runs first.
+is one call: it is there for its size.) State that is kept between calls shows, and so does a result
+that depends on who runs first. The emulator's checkers watch the first call of each case: what they
+call an error fails the case, even if the numbers come out right.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ from grader.arena import Buffer
 from grader.assignment import Assignment
 from grader.cases import Case, cases, shrink, smaller, token
 from grader.compare import Mismatch, compare
+from grader.findings import add, parse, sentence
 from grader.gpu import Gpu, OutOfMemory
 from grader.large import large_cases, try_large
 from grader.manifest import Part
+from grader.rationales import RATIONALES
 from grader.score import Failure, Finding, TestResult
-from grader.session import Call, Fault, Session
+from grader.session import Call, Fault, Returned, Session
 
 # The emulator counts loop iterations, threads started and waits; a launcher that needs this many
 # per call is not slow but stuck. The second number is per element of the case.
 STEPS = 400_000_000
 STEPS_PER_ELEMENT = 20_000
 LARGE_ELEMENTS = 100_000
+CHECKED_ELEMENTS = 40_000  # of a case whose first call is watched access by access
 SHRINK_TRIES = 40
 SHRINK_ELEMENTS = 150_000
 
@@ -41,6 +45,8 @@ RACE = (
     "with the same data it is right when threads run in another order: a race, such as "
     "a missing __syncthreads() or an update by many threads that is not atomic"
 )
+
+RIGHT_ALL_THE_SAME = "the numbers are right this time, which is luck"
 
 RIGHT_BY_LUCK = (
     "the GPU got it right, where threads run in another order and memory holds something else: "
@@ -62,6 +68,7 @@ class Problem:
     mismatch: Mismatch | None = None
     note: str = ""
     shrinkable: bool = True
+    findings: tuple[Finding, ...] = ()  # all that the checkers saw in that call
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ class Step:
     dims: dict[str, int]
     data: int  # which data: the n-th stream of the case's generator
     schedule: int
+    checked: bool = False
 
 
 @dataclass
@@ -85,6 +93,7 @@ class Checker:
     gpu: Gpu | None = None  # where the session's module runs; None is the emulator
     findings: list[Finding] = field(default_factory=list)
     unchecked: str = ""  # why the emulator could not give its opinion
+    _seen: list[Finding] = field(default_factory=list)  # in the calls of the case that runs
 
     def run(self, test_id: str) -> TestResult:
         """Run all cases of a test up to the first that fails, and report the smallest failure."""
@@ -101,6 +110,7 @@ class Checker:
             if problem is not None:
                 self.progress(f"{self.part.title}, {test_id}: looking for a smaller failing case")
                 return self._failed(test_id, tried, *self._smallest(test_id, case, problem))
+            add(self.findings, self._seen)
         return self._result(test_id, True, tried, "; ".join(left_out))
 
     def second_opinion(self, test_id: str) -> TestResult | None:
@@ -113,6 +123,7 @@ class Checker:
             self.progress(f"{self.part.title}, {test_id}: case {len(tried)} on the emulator")
             problem = self.try_case(test_id, case)
             if problem is None:
+                add(self.findings, self._seen)
                 continue
             if problem.kind in EMULATORS_OWN:
                 self.unchecked = problem.sentence
@@ -142,6 +153,7 @@ class Checker:
 
         Raises OutOfMemory when a large case does not fit into the GPU's memory.
         """
+        self._seen = []
         if self.gpu is not None and case.dims in self.assignment.test(test_id).large:
             return self._try_large(self.gpu, test_id, case)
         for number, step in enumerate(self._steps(test_id, case)):
@@ -165,8 +177,9 @@ class Checker:
         shuffled = 2 + case.seed % 1_000_003
         if case.elements > LARGE_ELEMENTS:  # there for its size alone
             return [Step(case.dims, 0, shuffled)]
+        checked = self.gpu is None and case.elements <= CHECKED_ELEMENTS
         return [
-            Step(case.dims, 0, 0),
+            Step(case.dims, 0, 0, checked),
             Step(case.dims, 1, 1),
             Step(smaller(case.dims, test), 2, shuffled),
             Step(case.dims, 3, shuffled + 1),
@@ -182,31 +195,46 @@ class Checker:
             arguments=self._arguments(case, step, inputs),
             schedule=step.schedule,
             steps=STEPS + STEPS_PER_ELEMENT * case.elements,
+            checked=step.checked,
         )
         answer = self.session.call(call)
+        told = tuple(parse(answer.report, self.part.id))
+        self._seen += told
         if isinstance(answer, Fault):
             slow = answer.kind in ("timeout", "endless_loop")
             about_the_case = not (slow or answer.loading or answer.kind == "missing")
             return Problem(
-                number, step.dims, answer.kind, answer.sentence, shrinkable=about_the_case
-            )
+                number, step.dims, answer.kind, answer.sentence,
+                shrinkable=about_the_case, findings=told,
+            )  # fmt: skip
+        output, wrong = self._mismatch(answer, step, inputs, bound)
+        errors = [finding for finding in told if finding.severity == "error"]
+        if errors:
+            seen = RIGHT_ALL_THE_SAME if wrong is None else wrong.sentence(str(output))
+            return Problem(
+                number, step.dims, errors[0].kind, sentence(errors[0]), output, wrong, seen,
+                findings=told,
+            )  # fmt: skip
         if answer.damage:
             kind = "input_written" if "the input" in answer.damage[0] else "out_of_bounds"
-            return Problem(number, step.dims, kind, answer.damage[0])
+            return Problem(number, step.dims, kind, answer.damage[0], findings=told)
+        if wrong is None:
+            return None
+        return Problem(
+            number, step.dims, "wrong_result", wrong.sentence(str(output)), output, wrong,
+            answer.note, findings=told,
+        )  # fmt: skip
+
+    def _mismatch(
+        self, answer: Returned, step: Step, inputs: dict[str, np.ndarray], bound: str
+    ) -> tuple[str | None, Mismatch | None]:
+        """The first output that is wrong, and how."""
         expected = self.assignment.expected(self.part, step.dims, inputs, bound)
         for name in self.part.outputs:
             wrong = compare(answer.outputs[name], expected[name], self.assignment.arrays[name])
             if wrong is not None:
-                return Problem(
-                    number,
-                    step.dims,
-                    "wrong_result",
-                    wrong.sentence(name),
-                    name,
-                    wrong,
-                    note=answer.note,
-                )
-        return None
+                return name, wrong
+        return None, None
 
     def _arguments(
         self, case: Case, step: Step, inputs: dict[str, np.ndarray]
@@ -295,21 +323,22 @@ class Checker:
         return self._result(test_id, False, tried, message, failure)
 
     def _note_finding(self, problem: Problem) -> None:
-        if problem.kind == "wrong_result":
+        """The checkers' findings of the failing call, and the fault that ended it."""
+        add(self.findings, problem.findings)
+        if problem.kind in ("wrong_result", *(finding.kind for finding in problem.findings)):
             return
         place = re.match(r"([^\s:]+):(\d{1,7}): (.*)", problem.sentence, re.S)
-        self.findings.append(
-            Finding(
-                severity="error",
-                kind=problem.kind,
-                part=self.part.id,
-                file=place[1] if place else None,
-                line=int(place[2]) if place else None,
-                message=place[3] if place else problem.sentence,
-                rationale=RATIONALES.get(problem.kind, ""),
-                count=1,
-            )
+        fault = Finding(
+            severity="error",
+            kind=problem.kind,
+            part=self.part.id,
+            file=place[1] if place else None,
+            line=int(place[2]) if place else None,
+            message=place[3] if place else problem.sentence,
+            rationale=RATIONALES.get(problem.kind, ""),
+            count=1,
         )
+        add(self.findings, [fault])
 
     def _result(
         self,
@@ -330,27 +359,3 @@ class Checker:
             message=message,
             failure=failure,
         )
-
-
-# Why a kind of fault is one, in a sentence for a student.
-RATIONALES = {
-    "out_of_bounds": "Memory beyond an array belongs to something else: on a GPU such a write "
-    "corrupts another tensor without any message.",
-    "input_written": "The caller still needs its inputs: another kernel may be reading them.",
-    "illegal_address": "On a GPU this access ends the kernel with cudaErrorIllegalAddress, and "
-    "every later CUDA call fails too.",
-    "misaligned": "A vector access must be aligned to its own size: a float4 to 16 bytes.",
-    "deadlock": "Threads wait for others that never come: on a GPU the kernel would hang.",
-    "divergent_barrier": "All threads of a block must reach the same __syncthreads(): "
-    "otherwise its behaviour is undefined.",
-    "shuffle": "Every lane named in the mask must execute the same shuffle: "
-    "otherwise the values read are undefined.",
-    "endless_loop": "The loop does not come to an end: look at its condition and its step.",
-    "launch": "The kernel never ran. Check cudaGetLastError() after a launch.",
-    "assert": "An assert of your own found its condition false.",
-    "exited": "A launcher is called many times in one process: it has to return.",
-    "crashed": "A launcher crashed in its own code, outside of any kernel: look there.",
-    "timeout": "A launcher enqueues its work and returns.",
-    "missing": "The part cannot be run without its launcher.",
-    "exception": "A launcher reports nothing by exceptions: its caller is C.",
-}

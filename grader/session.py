@@ -35,22 +35,28 @@ DATA_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}  # a worker's memory; CUDA itsel
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a launcher, arguments in C order with the stream left out."""
+    """One call of a launcher, arguments in C order with the stream left out.
+
+    checked: the emulator's checkers watch every access, which takes several times as long.
+    """
 
     launcher: str
     arguments: Sequence[Buffer | int]
     schedule: int = 0
     steps: int = 0
+    checked: bool = False
 
 
 @dataclass(frozen=True)
 class Returned:
     """The call came back. `damage` names what was written that must not be, as sentences; `note` is
-    something doubtful that the emulator saw and that may explain a wrong result."""
+    something doubtful that the emulator saw and that may explain a wrong result; `report` is what
+    its checkers found."""
 
     outputs: dict[str, Float32]
     damage: tuple[str, ...]
     note: str = ""
+    report: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,7 @@ class Fault:
     kind: str
     sentence: str
     loading: bool = False  # before any call: it has nothing to do with a case
+    report: str = ""  # what the emulator's checkers found until then
 
 
 class NoDevice(InfrastructureError):
@@ -116,6 +123,7 @@ class _Reply:
     sentence: str
     done: float
     settled: float
+    report: str = ""
 
 
 class Session:
@@ -183,7 +191,35 @@ class Session:
         answer = self._answer(call.launcher)
         if isinstance(answer, Fault):
             return answer
-        return replace(self._read(call), note=answer.sentence)
+        return replace(self._read(call), note=answer.sentence, report=answer.report)
+
+    def model(
+        self, launcher: str, arguments: Sequence[tuple[str, int] | int], steps: int
+    ) -> str | Fault:
+        """Call a launcher for what it costs, on the emulator; the report of its counters.
+
+        arguments: a number, or an array by its name and its size in bytes. The arrays are zero
+        and only some blocks run: nobody looks at the results.
+        """
+        fault = self._spent() or self.open()
+        if fault is not None:
+            return fault
+        records = [
+            worker.ARGUMENT.pack(worker.NUMBER, one, 0, 0, 0, 0, b"")
+            if isinstance(one, int)
+            else worker.ARGUMENT.pack(worker.BUFFER, 0, 0, one[1], 0, 0, one[0].encode()[:32])
+            for one in arguments
+        ]
+        head = worker.COMMAND.pack(
+            worker.MODEL, worker.WATCH_COUNTS, 0, steps, 0, launcher.encode(), len(records)
+        )
+        assert self._control is not None
+        try:
+            self._control.sendall((head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0"))
+        except OSError:
+            return self._lost(2.0)
+        answer = self._answer(launcher)
+        return answer if isinstance(answer, Fault) else answer.report
 
     def map(self, pools: Sequence[Pool]) -> None:
         """Device memory that batches work on from now on, in this worker and in later ones.
@@ -208,7 +244,7 @@ class Session:
         fault = self._spent() or self.open() or self._map()
         if fault is not None:
             return fault
-        head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, launcher.encode(), len(calls))
+        head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, 0, launcher.encode(), len(calls))
         records = [head.ljust(worker.COMMAND_BYTES, b"\0")]
         records += [_placed(launcher, arguments) for arguments in calls]
         records.append(_kept(keep))
@@ -273,7 +309,7 @@ class Session:
             worker.ARGUMENT.pack(worker.POOL, pool.writable, 0, pool.size, 0, 0, b"")
             for pool in self._pools
         ]
-        head = worker.COMMAND.pack(worker.MAP, 0, 0, 0, b"", len(records))
+        head = worker.COMMAND.pack(worker.MAP, 0, 0, 0, 0, b"", len(records))
         try:
             self._control.sendall((head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0"))
             socket.send_fds(self._control, [b"p"], [pool.fd for pool in self._pools])
@@ -304,9 +340,8 @@ class Session:
         if reply.status == worker.EXCEPTION:
             return Fault("exception", f"{launcher} threw an exception: {reply.sentence}")
         if reply.status == worker.CUDA_ERROR:
-            return Fault(
-                reply.kind or words.CUDA_KINDS.get(reply.code, "cuda_error"), reply.sentence
-            )
+            kind = reply.kind or words.CUDA_KINDS.get(reply.code, "cuda_error")
+            return Fault(kind, reply.sentence, report=reply.report)
         return TAMPERED
 
     # Starting and listening ---------------------------------------------------------------------
@@ -358,19 +393,35 @@ class Session:
         return Fault("load", f"the module cannot be loaded: {sentence}")
 
     def _receive(self, seconds: float, received: bytes = b"") -> _Reply | Fault:
+        until = time.monotonic() + seconds
+        raw = self._read_exactly(worker.REPLY.size, until, received)
+        if isinstance(raw, Fault):
+            return raw
+        status, code, kind, sentence, done, settled, more = worker.REPLY.unpack(raw)
+        if more > worker.REPORT_BYTES:
+            self.stop()
+            return TAMPERED
+        report = self._read_exactly(more, until)
+        if isinstance(report, Fault):
+            return report
+        told = words.printable(report)
+        return _Reply(status, code, words.text(kind), words.text(sentence), done, settled, told)
+
+    def _read_exactly(self, size: int, until: float, received: bytes = b"") -> bytes | Fault:
+        """So many bytes from the worker, by a time of time.monotonic()."""
         assert self._control is not None
         began = time.monotonic()
-        while len(received) < worker.REPLY.size:
-            left = seconds - (time.monotonic() - began)
+        while len(received) < size:
+            left = until - time.monotonic()
             if left <= 0:
                 self.stop()
                 return Fault(
                     "timeout",
-                    f"it did not come back within {seconds:.0f} seconds and was ended",
+                    f"it did not come back within {until - began:.0f} seconds and was ended",
                 )
             self._control.settimeout(left)
             try:
-                chunk = self._control.recv(worker.REPLY.size - len(received))
+                chunk = self._control.recv(size - len(received))
             except TimeoutError:
                 continue
             except OSError:
@@ -378,8 +429,7 @@ class Session:
             if not chunk:
                 return self._lost(2.0)
             received += chunk
-        status, code, kind, sentence, done, settled = worker.REPLY.unpack(received)
-        return _Reply(status, code, words.text(kind), words.text(sentence), done, settled)
+        return received
 
     def _lost(self, patience: float) -> Fault:
         """The worker is gone: say how it went."""
@@ -412,13 +462,13 @@ class Session:
                 data[:] = np.ascontiguousarray(argument.data, np.float32).view(np.uint32).ravel()
             records.append(
                 worker.ARGUMENT.pack(
-                    worker.BUFFER, 0, offset, used, 4 * argument.room, GUARD_BYTES,
-                    argument.name.encode()[:32],
+                    worker.BUFFER, argument.data is None, offset, used, 4 * argument.room,
+                    GUARD_BYTES, argument.name.encode()[:32],
                 )
             )  # fmt: skip
         head = worker.COMMAND.pack(
-            worker.CALL, call.schedule, call.steps, self._arena.size, call.launcher.encode(),
-            len(records),
+            worker.CALL, worker.WATCH_CHECKS if call.checked else 0, call.schedule, call.steps,
+            self._arena.size, call.launcher.encode(), len(records),
         )  # fmt: skip
         return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
 
@@ -454,7 +504,7 @@ def _placed(launcher: str, arguments: Sequence[Placed | int]) -> bytes:
         else worker.ARGUMENT.pack(worker.POOL, argument.pool, argument.offset, 0, 0, 0, b"")
         for argument in arguments
     ]
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, launcher.encode(), len(records))
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, launcher.encode(), len(records))
     return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
@@ -464,5 +514,5 @@ def _kept(keep: Sequence[Kept]) -> bytes:
         worker.ARGUMENT.pack(worker.POOL, one.pool, one.offset, one.size, one.copy, 0, b"")
         for one in keep
     ]
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"", len(records))
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, b"", len(records))
     return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")

@@ -16,9 +16,9 @@ from grader import timing
 from grader.assignment import Assignment
 from grader.build import Module
 from grader.cases import seed
-from grader.checks import RATIONALES
 from grader.gpu import Gpu, OutOfMemory
 from grader.manifest import Part, Slope
+from grader.rationales import RATIONALES
 from grader.score import Finding, KernelUse, TestResult, Timing, TimingCase
 from grader.session import Fault, Session
 from grader.stopwatch import Measured, measure

@@ -27,21 +27,26 @@ LOG_BYTES = 8 << 20
 PR_SET_PDEATHSIG = 1
 UNKNOWN = "Caught an unknown exception!"  # pybind11's words
 
-# A command: what to do, schedule, step budget, bytes of the arena, launcher, number of arguments;
-# then MAX_ARGUMENTS argument records.
+# A command: what to do, who watches (WATCH_*), schedule, step budget, bytes of the arena, launcher,
+# number of arguments; then MAX_ARGUMENTS argument records.
 #   CALL   one call of the launcher
+#   MODEL  one call on arrays of zeros that nobody looks at: for what it costs, told by the emulator
 #   MAP    the argument records are pools of device memory, whose descriptors follow in a message
 #   BATCH  as many CALL commands as there are arguments follow, and one whose arguments are arrays
 #          to copy in the end. Say READY_BYTE, wait for GO_BYTE, then call them back to back, timed
-COMMAND = struct.Struct("<IQQQ64sI")
-CALL, MAP, BATCH = range(3)
+COMMAND = struct.Struct("<IIQQQ64sI")
+CALL, MAP, BATCH, MODEL = range(4)
+WATCH_CHECKS, WATCH_COUNTS = 1, 2
 READY_BYTE, GO_BYTE = b"r", b"g"
-# An argument: kind, value of a number (of a pool: its number; when it is mapped: may it be
-# written?), offset of the slot in the arena or pool, bytes in use, bytes of the largest use in this
-# case (of an array to copy: offset of the copy), bytes before and after, name.
+# An argument: kind, value of a number (of a buffer: is it an output? of a pool: its number; when it
+# is mapped: may it be written?), offset of the slot in the arena or pool, bytes in use, bytes of
+# the largest use in this case (of an array to copy: offset of the copy), bytes before and after,
+# name.
 ARGUMENT = struct.Struct("<IqQQQQ32s")
-# A reply: status, error code, kind of fault, sentence, two times in milliseconds.
-REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}sdd")
+# A reply: status, error code, kind of fault, sentence, two times in milliseconds, and the bytes of
+# what those who watched have to tell, which follow.
+REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}sddI")
+REPORT_BYTES = 1 << 20
 
 COMMAND_BYTES = COMMAND.size + MAX_ARGUMENTS * ARGUMENT.size
 
@@ -93,13 +98,15 @@ class Worker:
 
     def obey(self, record: bytes) -> Reply:
         """Run one command."""
-        what, _, _, size, name, count = COMMAND.unpack_from(record)
+        what, _, _, _, size, name, count = COMMAND.unpack_from(record)
         if len(self.arena) < size:
             self.arena = memoryview(mmap.mmap(self.arena_fd, size))
         if what == MAP:
             return self.map(record, count)
         if what == BATCH:
             return self.batch(name, [self.receive() for _ in range(count)], self.receive())
+        if what == MODEL:
+            return self.model(record)
         return self.call(record)
 
     def receive(self) -> bytes:
@@ -110,11 +117,12 @@ class Worker:
 
     def call(self, record: bytes) -> Reply:
         module = self.module
-        _, schedule, steps, _, name, count = COMMAND.unpack_from(record)
+        _, watch, schedule, steps, _, name, count = COMMAND.unpack_from(record)
         launcher = name.rstrip(b"\0").decode()
         if launcher not in module.launchers:
             return MISSING, 0, "missing", "", 0.0, 0.0
         module.schedule(schedule, steps)
+        module.watch(watch)
         values: list[int] = []
         copies: list[tuple[memoryview, int]] = []
         for position in range(count):
@@ -128,6 +136,8 @@ class Worker:
             slot = self.arena[offset : offset + used + 2 * guard]
             module.copy_in(address, slot)
             module.name(address + guard, used, label.rstrip(b"\0").decode())
+            if value:
+                module.uninitialised(address + guard, used)
             copies.append((slot, address))
             values.append(address + guard)
         module.produce()
@@ -137,11 +147,38 @@ class Worker:
             module.collect()
 
         failed = self.run(launch)
+        module.watch(0)
         if failed is not None:
             return failed
         for slot, address in copies:
             module.copy_out(slot, address)
         return RETURNED, 0, "", module.note(), 0.0, 0.0
+
+    def model(self, record: bytes) -> Reply:
+        """Call a launcher for what it costs: some of its blocks, on arrays of zeros."""
+        module = self.module
+        _, watch, schedule, steps, _, name, count = COMMAND.unpack_from(record)
+        launcher = name.rstrip(b"\0").decode()
+        if launcher not in module.launchers:
+            return MISSING, 0, "missing", "", 0.0, 0.0
+        values: list[int] = []
+        arrays: list[int] = []
+        for position in range(count):
+            kind, value, _, used, _, _, label = ARGUMENT.unpack_from(
+                record, COMMAND.size + position * ARGUMENT.size
+            )
+            if kind == BUFFER:
+                value = module.reserve(used)
+                module.name(value, used, label.rstrip(b"\0").decode())
+                arrays.append(value)
+            values.append(value)
+        module.schedule(schedule, steps)
+        module.watch(watch)
+        failed = self.run(lambda: getattr(module, launcher)(*values))
+        module.watch(0)
+        for address in arrays:
+            module.release(address)
+        return failed or (RETURNED, 0, "", "", 0.0, 0.0)
 
     def run(self, launch: Callable[[], None]) -> Reply | None:
         """Launch something and wait for it: what went wrong, None if nothing did."""
@@ -200,7 +237,7 @@ class Worker:
 
     def copies(self, record: bytes) -> list[tuple[int, int, int]]:
         """(to, from, bytes) of the arrays to copy when a batch is done."""
-        count = COMMAND.unpack_from(record)[5]
+        count = COMMAND.unpack_from(record)[6]
         made = []
         for position in range(count):
             _, pool, offset, size, copy, *_ = ARGUMENT.unpack_from(
@@ -211,7 +248,7 @@ class Worker:
 
     def placed(self, record: bytes) -> tuple[int, ...]:
         """The arguments of one call of a batch."""
-        count = COMMAND.unpack_from(record)[5]
+        count = COMMAND.unpack_from(record)[6]
         values = []
         for position in range(count):
             kind, value, offset, *_ = ARGUMENT.unpack_from(
@@ -249,9 +286,11 @@ def main() -> None:
         text: str = "",
         done: float = 0.0,
         settled: float = 0.0,
+        report: bytes = b"",
     ) -> None:
         sentence = text.encode(errors="replace")[:TEXT_BYTES]
-        control.sendall(REPLY.pack(status, code, kind.encode()[:32], sentence, done, settled))
+        head = (status, code, kind.encode()[:32], sentence, done, settled, len(report))
+        control.sendall(REPLY.pack(*head) + report)
 
     reply(STARTED)  # whatever happens from here on is the submission's doing
     try:
@@ -268,7 +307,7 @@ def main() -> None:
     while True:
         answer = worker.obey(worker.receive())
         sys.stdout.flush()
-        reply(*answer)
+        reply(*answer, module.report().encode(errors="replace")[:REPORT_BYTES])
 
 
 if __name__ == "__main__":

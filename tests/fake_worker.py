@@ -55,6 +55,9 @@ class Module:
     def synchronize(self) -> tuple[int, str, str]:
         return (700, "", "beyond") if self.faulty else (0, "", "")
 
+    def report(self) -> str:
+        return ""
+
     def launches(self) -> str:
         return "saxpy\t16"
 

@@ -19,6 +19,7 @@ from grader.arena import POISON, Buffer
 from grader.assignment import Assignment
 from grader.cases import Case, cases, parse_token
 from grader.checks import Checker
+from grader.rationales import RATIONALES
 from grader.session import Call, Fault, Returned, Session
 from tests.fake_gpu import FakeGpu
 
@@ -283,7 +284,7 @@ def fails_with(kind: str, sentence: str, from_size: int = 0) -> Launcher:
     return launcher
 
 
-@pytest.mark.parametrize("kind", sorted(set(checks.RATIONALES) - {"missing"}))
+@pytest.mark.parametrize("kind", sorted(set(RATIONALES) - {"missing"}))
 def test_every_kind_of_fault_fails_and_is_explained(checker: Make, kind: str) -> None:
     made = checker(fails_with(kind, "saxpy.cu:7: what happened"))
     result = made.run("base")
@@ -292,7 +293,7 @@ def test_every_kind_of_fault_fails_and_is_explained(checker: Make, kind: str) ->
     (finding,) = made.findings
     assert (finding.severity, finding.kind, finding.part) == ("error", kind, "saxpy")
     assert (finding.file, finding.line, finding.message) == ("saxpy.cu", 7, "what happened")
-    assert finding.rationale == checks.RATIONALES[kind]
+    assert finding.rationale == RATIONALES[kind]
     assert result.failure is not None
     assert (result.failure.output, result.failure.index) == (None, None)
 

@@ -337,7 +337,7 @@ def test_tampering_with_the_control_channel_is_a_fault(
 
 def test_a_forged_reply_earns_nothing(opened: Open, saxpy_folder: Callable[..., Path]) -> None:
     """Saying RETURNED at once does not help: the outputs decide."""
-    forged = worker.REPLY.pack(worker.RETURNED, 0, b"", b"", 0.0, 0.0)
+    forged = worker.REPLY.pack(worker.RETURNED, 0, b"", b"", 0.0, 0.0, 0)
     text = f"static unsigned char reply[{len(forged)}] = {{{worker.RETURNED}}};\n"
     parts = on_every_descriptor("(void)!send(fd, reply, sizeof reply, 0);")
     parts["body"] += "\n    for (;;) { sleep(1); }"

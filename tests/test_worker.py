@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import socket
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ class Device:
         self.unmapped: list[tuple[int, int]] = []
         self.settled = 0
         self.batches: list[tuple[list[tuple[int, ...]], list[tuple[int, int, int]]]] = []
+        self.watched: list[int] = []
+        self.outputs: list[tuple[int, int]] = []
         self._next = 1000
         self._launcher = launcher
 
@@ -75,6 +78,18 @@ class Device:
 
     def collect(self) -> None:
         self.order.append("collect")
+
+    def watch(self, who: int) -> None:
+        self.watched.append(who)
+
+    def report(self) -> str:
+        return "a report"
+
+    def uninitialised(self, address: int, size: int) -> None:
+        self.outputs.append((address, size))
+
+    def reserve(self, size: int) -> int:
+        return self.allocate(size)
 
     def note(self) -> str:
         return "lane 3 reads nothing"
@@ -116,7 +131,7 @@ def record(*arguments: tuple[Any, ...], launcher: str = "launch") -> bytes:
         else worker.ARGUMENT.pack(worker.BUFFER, 0, *argument[1:], GUARD, argument[0].encode())
         for argument in arguments
     ]
-    head = worker.COMMAND.pack(worker.CALL, 5, 77, 0, launcher.encode(), len(packed))
+    head = worker.COMMAND.pack(worker.CALL, 0, 5, 77, 0, launcher.encode(), len(packed))
     return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
@@ -248,7 +263,7 @@ def test_a_cuda_error_is_reported_and_nothing_is_copied_back() -> None:
 def pooled(*pools: tuple[int, bool]) -> bytes:
     """The command that gives pools of (size, writable)."""
     packed = [worker.ARGUMENT.pack(worker.POOL, can, 0, size, 0, 0, b"") for size, can in pools]
-    head = worker.COMMAND.pack(worker.MAP, 0, 0, 0, b"", len(pools))
+    head = worker.COMMAND.pack(worker.MAP, 0, 0, 0, 0, b"", len(pools))
     return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
@@ -260,19 +275,19 @@ def placed(*arguments: tuple[int, int] | int) -> bytes:
         else worker.ARGUMENT.pack(worker.POOL, *argument, 0, 0, 0, b"")
         for argument in arguments
     ]
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"launch", len(packed))
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, b"launch", len(packed))
     return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
 def batch(count: int, launcher: bytes = b"launch") -> bytes:
-    head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, launcher, count)
+    head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, 0, launcher, count)
     return head.ljust(worker.COMMAND_BYTES, b"\0")
 
 
 def kept(*copies: tuple[int, int, int, int]) -> bytes:
     """The last record of a batch: (pool, offset, size, offset of the copy)."""
     packed = [worker.ARGUMENT.pack(worker.POOL, *copy, 0, b"") for copy in copies]
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, b"", len(packed))
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, b"", len(packed))
     return (head + b"".join(packed)).ljust(worker.COMMAND_BYTES, b"\0")
 
 
@@ -381,7 +396,7 @@ def test_the_worker_needs_the_standard_library_only() -> None:
 def test_records_have_one_size() -> None:
     most = record(*[(1,)] * worker.MAX_ARGUMENTS)
     assert len(most) == len(record()) == worker.COMMAND_BYTES
-    assert worker.REPLY.size == 40 + worker.TEXT_BYTES + 16
+    assert worker.REPLY.size == 40 + worker.TEXT_BYTES + 20
 
 
 def test_limits_hold_in_the_process(tmp_path: Path) -> None:
@@ -447,3 +462,44 @@ def test_what_is_no_module_is_an_import_error(tmp_path: Path, data: bytes) -> No
     path.write_bytes(data)
     with pytest.raises(ImportError):
         worker.load(str(path))
+
+
+# Who watches -------------------------------------------------------------------------------------
+
+
+def test_a_checked_call_is_watched_until_it_is_done() -> None:
+    device = Device(lambda *_: None)
+    command = bytearray(record(("x", 0, 8, 8)))
+    struct.pack_into("<I", command, 4, worker.WATCH_CHECKS)
+    made = Worker(device.module, cast(socket.socket, None), 0)
+    made.arena = memoryview(bytearray(64))
+    assert made.obey(bytes(command))[0] == worker.RETURNED
+    assert device.watched == [worker.WATCH_CHECKS, 0]
+
+
+def test_outputs_are_told_to_be_unwritten() -> None:
+    device = Device(lambda *_: None)
+    arguments = b"".join(
+        worker.ARGUMENT.pack(worker.BUFFER, output, 0, 8, 8, GUARD, b"x") for output in (0, 1)
+    )
+    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, b"launch", 2)
+    made = Worker(device.module, cast(socket.socket, None), 0)
+    made.arena = memoryview(bytearray(64))
+    made.obey((head + arguments).ljust(worker.COMMAND_BYTES, b"\0"))
+    (address, size), *others = device.outputs
+    assert not others and size == 8
+    assert address == max(device.memory) + GUARD
+
+
+def test_a_modelled_call_gets_arrays_of_its_own_and_gives_them_back() -> None:
+    given: list[tuple[int, ...]] = []
+    device = Device(lambda *values: given.append(values))
+    arguments = worker.ARGUMENT.pack(worker.BUFFER, 0, 0, 4096, 0, 0, b"x")
+    arguments += worker.ARGUMENT.pack(worker.NUMBER, 7, 0, 0, 0, 0, b"")
+    head = worker.COMMAND.pack(worker.MODEL, worker.WATCH_COUNTS, 0, 5, 0, b"launch", 2)
+    made = Worker(device.module, cast(socket.socket, None), 0)
+    answer = made.obey((head + arguments).ljust(worker.COMMAND_BYTES, b"\0"))
+    assert answer[0] == worker.RETURNED
+    assert given[0][1] == 7 and device.names[given[0][0]] == "x"
+    assert device.memory == {} and device.watched == [worker.WATCH_COUNTS, 0]
+    assert device.order.count("copy_in") == 0

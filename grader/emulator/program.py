@@ -75,7 +75,13 @@ def build(
         objects = []
         for source in translated:
             target = source.with_suffix(".o")
-            command = [cxx, *compile_options(cxx), f"-ffile-prefix-map={folder}=.", *options, *headers]
+            command = [
+                cxx,
+                *compile_options(cxx),
+                f"-ffile-prefix-map={folder}=.",
+                *options,
+                *headers,
+            ]
             name = source.relative_to(folder)
             messages += _run([*command, "-c", name, "-o", target], folder)
             objects.append(target)

@@ -273,6 +273,54 @@ inline std::string note() {
 #endif
 }
 
+// Who watches the calls that follow, on the emulator: 1 its checkers, 2 its counters, 0 nobody.
+inline void watch([[maybe_unused]] unsigned who) {
+#ifdef __CUDA_EMULATOR__
+    if (who != 0) {
+        emu_clear_findings();
+        emu_reset_counters();
+    }
+    emu_watch(who);
+#endif
+}
+
+// What those who watched have to tell: findings, one a line, an empty line, and the counters as
+// JSON. "" when nobody watched.
+inline std::string report() {
+#ifdef __CUDA_EMULATOR__
+    const std::string findings = emu_findings();
+    const std::string counters = emu_counters();
+    return findings.empty() && counters.empty() ? "" : findings + "\n" + counters;
+#else
+    return "";
+#endif
+}
+
+// The array holds a pattern that nobody may read: it is an output.
+inline void uninitialised([[maybe_unused]] std::uintptr_t address,
+                          [[maybe_unused]] std::size_t bytes) {
+#ifdef __CUDA_EMULATOR__
+    emu_uninitialised(reinterpret_cast<void*>(address), bytes);
+#endif
+}
+
+#ifdef __CUDA_EMULATOR__
+// Zeros that take memory only where they are written.
+inline std::uintptr_t reserve(std::size_t bytes) {
+    void* made = emu_allocate_zeros(bytes);
+    if (made == nullptr) {
+        throw std::runtime_error("no device memory left");
+    }
+    return reinterpret_cast<std::uintptr_t>(made);
+}
+
+// Counts of launches that are sampled, for a machine; see emu_sample() and emu_set_machine().
+inline void sample(unsigned blocks, std::uint64_t accesses, const std::string& machine) {
+    emu_sample(blocks, accesses);
+    emu_set_machine(machine.c_str());
+}
+#endif
+
 inline void name([[maybe_unused]] std::uintptr_t address, [[maybe_unused]] std::size_t bytes,
                  [[maybe_unused]] const char* label) {
 #ifdef __CUDA_EMULATOR__
@@ -298,6 +346,13 @@ inline void bind_device(py::module_& module) {
     module.def("schedule", &schedule);
     module.def("name", &name);
     module.def("note", &note);
+    module.def("watch", &watch);
+    module.def("report", &report);
+    module.def("uninitialised", &uninitialised);
+#ifdef __CUDA_EMULATOR__
+    module.def("reserve", &reserve);
+    module.def("sample", &sample);
+#endif
 #ifndef __CUDA_EMULATOR__
     module.def("map_shared", &map_shared);
     module.def("unmap_shared", &unmap_shared);

@@ -63,13 +63,13 @@ char* DeviceHeap::place(size_t bytes) {
     return candidate + bytes + page_size() <= base_ + reserved_ ? candidate : nullptr;
 }
 
-void* DeviceHeap::allocate(size_t size, const Site& site, bool managed) {
+void* DeviceHeap::allocate(size_t size, const Site& site, bool managed, Content content) {
     const size_t padded = round_up(size == 0 ? 1 : size, kAlignment);
     if (padded < size || padded > capacity_ - used_ || !reserve()) return nullptr;
     const size_t bytes = round_up(padded, page_size());
     char* pages = place(bytes);
     if (pages == nullptr || mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
-    std::memset(pages, 0xff, bytes);
+    if (content == Content::poison) std::memset(pages, 0xff, bytes);
     if (opened_ == 0 && !managed) mprotect(pages, bytes, PROT_NONE);
     // At the end of its pages, so that the first access past it meets the page that is not there.
     char* begin = pages + bytes - padded;

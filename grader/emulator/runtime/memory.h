@@ -27,8 +27,10 @@ struct Allocation {
 
 class DeviceHeap {
 public:
-    // A pointer to `size` bytes of 0xff, aligned to 256; null if the device has not that much left.
-    void* allocate(size_t size, const Site& site, bool managed);
+    // A pointer to `size` bytes of 0xff, aligned to 256; null if the device has not that much left. Zeros
+    // take memory of the host only where they are written.
+    enum class Content { poison, zeros };
+    void* allocate(size_t size, const Site& site, bool managed, Content content = Content::poison);
     // False if `pointer` is not the start of a live allocation.
     bool release(void* pointer);
 

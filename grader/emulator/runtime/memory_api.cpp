@@ -254,6 +254,8 @@ void emu_name_array(void* begin, size_t size, const char* name) {
     }
 }
 
+void* emu_allocate_zeros(size_t bytes) { return heap.allocate(bytes, Site{}, false, DeviceHeap::Content::zeros); }
+
 void emu_set_device_memory(size_t bytes) { heap.set_capacity(bytes); }
 
 size_t emu_device_memory_used(void) { return heap.used(); }

@@ -55,3 +55,11 @@ void watch_fence(int scope) {
 }  // namespace emulator
 
 extern "C" void emu_watch(unsigned who) { emulator::watchers = who; }
+
+extern "C" const char* emu_findings(void) { return ""; }
+extern "C" void emu_clear_findings(void) {}
+extern "C" void emu_uninitialised(void*, size_t) {}
+extern "C" const char* emu_counters(void) { return ""; }
+extern "C" void emu_reset_counters(void) {}
+extern "C" void emu_sample(unsigned, uint64_t) {}
+extern "C" void emu_set_machine(const char*) {}

@@ -32,6 +32,21 @@ const char* emu_fault_kind(void);
 const char* emu_note(void);
 /* Who watches device code from now on: 1 the checkers, 2 the counters, 3 both, 0 nobody. */
 void emu_watch(unsigned who);
+/* What the checkers found since emu_clear_findings(), one a line, tabs between: severity (error, warning, advice),
+   kind, file, line (0: unknown), count, message. Errors first, 64 at most. */
+const char* emu_findings(void);
+void emu_clear_findings(void);
+/* The bytes hold a pattern that stands for "not written yet": reading them is a fault. */
+void emu_uninitialised(void* begin, size_t size);
+/* What was counted since emu_reset_counters() as JSON; "" if there was no launch. */
+const char* emu_counters(void);
+void emu_reset_counters(void);
+/* Counted launches of more blocks than this run only some of them, and at most so many accesses. 0: all. */
+void emu_sample(unsigned blocks, uint64_t accesses);
+/* The machine whose caches and limits are counted with: "sms=132 l2_bytes=52428800 ...". */
+void emu_set_machine(const char* values);
+/* Device memory that holds zeros and takes memory of the host only where it is written; null if there is none. */
+void* emu_allocate_zeros(size_t bytes);
 /* Forget fault, note and sticky error, as a new process would. */
 void emu_clear_fault(void);
 
