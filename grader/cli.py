@@ -138,7 +138,7 @@ def grade(
         )
     if json_path is not None:
         write(score, json_path)
-    click.echo(terminal.show(score, _arguments(submission, assignment)))
+    click.echo(terminal.show(score, _arguments(submission, assignment), Path(submission)))
     if score.status == "infrastructure_error":
         sys.exit(EXIT_INFRASTRUCTURE)
 
@@ -183,7 +183,7 @@ def check(
         )
     if json_path is not None:
         write(score, json_path)
-    click.echo(terminal.show(score, _arguments(submission, assignment)))
+    click.echo(terminal.show(score, _arguments(submission, assignment), Path(submission)))
     if score.status == "infrastructure_error":
         sys.exit(EXIT_INFRASTRUCTURE)
     if score.status != "graded" or any(test.passed is False for _, test in score.tests()):

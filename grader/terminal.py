@@ -6,20 +6,25 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
+from grader import quote
+from grader.findings import sentence
 from grader.score import PartResult, Score, TestResult
 
 WIDTH = 100
 PARTLY = ("part", "yellow")
+COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan"}
 MARKS = {True: ("pass", "green"), False: ("FAIL", "red"), None: ("-", "yellow")}
 
 
-def show(score: Score, arguments: str) -> str:
+def show(score: Score, arguments: str, folder: Path | None = None) -> str:
     """The whole score as text; click drops the colours where they do not belong.
 
     arguments: what to add to a `grader repro` line, as the user named it.
+    folder: the submission, to show the lines of source that messages speak of.
     """
     lines = [f"{score.assignment.title}: {score.submission.id}", ""]
     if score.status != "graded":
@@ -28,7 +33,8 @@ def show(score: Score, arguments: str) -> str:
         lines += _table(score)
         if score.message:
             lines += ["", *_wrap(score.message)]
-        lines += _paragraphs(score, arguments)
+        lines += _paragraphs(score, arguments, folder)
+        lines += _findings(score, folder)
         lines += _left_out(score)
         lines += _speed(score)
     if score.score is not None:
@@ -75,16 +81,41 @@ def _number(value: float) -> str:
     return f"{value:g}"
 
 
-def _paragraphs(score: Score, arguments: str) -> Iterator[str]:
+def _paragraphs(score: Score, arguments: str, folder: Path | None) -> Iterator[str]:
     """Why each failed test failed, and how to see it again."""
     for part, test in score.tests():
         if test.passed is False:
             yield ""
             yield click.style(f"{part.title}, {test.id}", bold=True) + f" ({test.title})"
             yield from _wrap(test.message)
+            yield from _quoted(test.message, folder)
             yield from _rationale(score, part, test)
             if test.failure is not None:
                 yield f"  run it alone: {test.failure.repro} {arguments}".rstrip()
+
+
+def _findings(score: Score, folder: Path | None) -> Iterator[str]:
+    """What was seen beside the failures: other errors of the same calls, warnings, advice."""
+    told = [test.message for _, test in score.tests() if test.passed is False]
+    seen: set[tuple[str, str, int | None]] = set()
+    for finding in score.findings:
+        place = (finding.kind, finding.message, finding.line)
+        if place in seen or any(finding.message in message for message in told):
+            continue
+        seen.add(place)
+        yield ""
+        colour = COLOURS[finding.severity]
+        times = f" ({finding.count} times)" if finding.count > 1 else ""
+        yield click.style(f"{finding.severity.capitalize()}", fg=colour, bold=True) + times
+        yield from _wrap(sentence(finding))
+        yield from _quoted(sentence(finding), folder)
+        if finding.rationale:
+            yield from _wrap(finding.rationale)
+
+
+def _quoted(message: str, folder: Path | None) -> Iterator[str]:
+    for line in quote.lines(message, folder):
+        yield f"    {line}"
 
 
 def _left_out(score: Score) -> Iterator[str]:

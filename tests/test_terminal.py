@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from grader import terminal
-from grader.score import KernelUse, PartResult, Score, Timing, TimingCase
+from grader.score import Finding, KernelUse, PartResult, Score, Timing, TimingCase
 from grader.score import TestResult as Result  # pytest collects what is called Test...
 from tests.test_score import made as a_score
 
@@ -87,3 +88,20 @@ def test_notes_come_last() -> None:
 def test_without_times_there_is_no_such_section() -> None:
     part = msgspec.structs.replace(timed().parts[0], timing=None)
     assert "Row sums: speed" not in shown(msgspec.structs.replace(timed(), parts=[part]))
+
+
+def test_findings_stand_below_the_failures_with_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.cu").write_text("int x;\ns[i] = s[i + 1];\n")
+    race = Finding("warning", "race", "sums", "a.cu", 2, "threads meet", "They must not.", 3)
+    told = Finding("error", "launch", "sums", None, None, "it is too large", "", 1)
+    failed = Result("base", "b", False, 0.0, 5.0, [], "it is too large [rows=1]")
+    part = PartResult("sums", "Row sums", 0.0, 5.0, [failed])
+    score = a_score(parts=[part], score=0.0, max_score=5.0, findings=[told, race, race])
+    text = click.unstyle(terminal.show(score, "mine", tmp_path)).splitlines()
+    assert text[-6:-2] == [
+        "Warning (3 times)",
+        "  a.cu:2: threads meet",
+        "    a.cu:2 | s[i] = s[i + 1];",
+        "  They must not.",
+    ]
+    assert sum("too large" in line for line in text) == 1
