@@ -1,0 +1,92 @@
+"""What the emulator counted of one call of a launcher, as it travels from the worker.
+
+All of it comes from the untrusted side: only what has the right form is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+LARGEST = 1e18
+
+
+class Line(msgspec.Struct, frozen=True):
+    """Accesses by one line of source to one array, scaled up to the whole grid.
+
+    kind: load, store, atomic, shared_load, shared_store or shared_atomic. Sectors have 32 bytes;
+    `ideal_sectors` would hold the bytes that were asked for. A wave is one pass through the banks
+    of shared memory.
+    """
+
+    file: str
+    line: int
+    buffer: str
+    kind: str
+    requests: float
+    sectors: float = 0.0
+    ideal_sectors: float = 0.0
+    waves: float = 0.0
+    ideal_waves: float = 0.0
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """One launch of a kernel. `sampled_blocks` were run; `truncated`: not to their end, so that the
+    counts are too small. blocks_per_sm: as many are resident together on a multiprocessor."""
+
+    kernel: str
+    file: str
+    line: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_static: int
+    shared_dynamic: int
+    sampled_blocks: int
+    truncated: bool
+    blocks_per_sm: int
+    counters: dict[str, float]
+    lines: list[Line]
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+class ApiCall(msgspec.Struct, frozen=True):
+    """A call of the runtime that works on the device: a copy, a fill."""
+
+    call: str
+    bytes: int
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """One call of a launcher."""
+
+    launches: list[Launch]
+    api: list[ApiCall] = []
+
+
+def parse(report: str) -> Counters | None:
+    """The counters in a worker's report: what follows its first empty line. None if there are none
+    or they make no sense."""
+    _, _, text = f"\n{report}".partition("\n\n")
+    try:
+        found = msgspec.json.decode(text, type=Counters)
+    except msgspec.MsgspecError:
+        return None
+    return found if _sensible(msgspec.to_builtins(found)) else None
+
+
+def _sensible(value: Any) -> bool:
+    """Whether all numbers are counts."""
+    if isinstance(value, dict):
+        return all(map(_sensible, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_sensible, value))
+    return not isinstance(value, int | float) or 0 <= value <= LARGEST
