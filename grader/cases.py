@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import math
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -199,6 +200,9 @@ def _shrink_dimension(
 # Strategies --------------------------------------------------------------------------------------
 
 
+_drawing = threading.Lock()  # hypothesis has global state, and so has the patch below
+
+
 def _draw(strategy: SearchStrategy[Any], count: int, number: int) -> list[Any]:
     """`count` values of a strategy, the same ones for the same number."""
     from hypothesis import given
@@ -217,8 +221,11 @@ def _draw(strategy: SearchStrategy[Any], count: int, number: int) -> list[Any]:
     set_hypothesis_home_dir(places.cache() / "hypothesis")  # not into the user's folder
     # Hypothesis also tries numbers that it finds in the source files of the running program: then
     # the cases of a master would depend on where the grader is installed and on who imports it.
-    with mock.patch.object(
-        HypothesisProvider, "_maybe_draw_constant", lambda *_, **__: None, create=True
+    with (
+        _drawing,
+        mock.patch.object(
+            HypothesisProvider, "_maybe_draw_constant", lambda *_, **__: None, create=True
+        ),
     ):
         collect()
     return found[:count]

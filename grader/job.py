@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from grader import build, sandbox
 from grader.assignment import Assignment
 from grader.checks import Checker
 from grader.errors import BuildFailed
+from grader.findings import add
 from grader.manifest import Part
 from grader.sandbox import Sandbox
 from grader.score import Finding, PartResult, TestResult, Timing, total
@@ -28,6 +32,10 @@ def build_for(read: Submission, used: Assignment, box: Sandbox, target: Target) 
     return build.build(read, used, box, backend="cuda", arch=target.gpu.arch)
 
 
+class _Stopped(Exception):
+    """Another part has met something that ends the whole job."""
+
+
 @dataclass
 class Job:
     """One submission on one target."""
@@ -41,6 +49,7 @@ class Job:
     notes: list[str]
     timed: bool
     nvcc: bool
+    _stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self, wanted: list[Part]) -> list[PartResult]:
         box = sandbox.choose()
@@ -48,18 +57,60 @@ class Job:
             self._cross_check(box)
         module = build_for(self.read, self.used, box, self.target)
         emulated = self._emulated(box)
-        results = []
+        found: dict[str, list[Finding]] = {part.id: [] for part in wanted}
+
+        def graded(part: Part) -> PartResult:
+            try:
+                return self._alone(part, module, emulated, box, found[part.id])
+            except BaseException:
+                self._stopped.set()
+                raise
+
+        # Parts know nothing of each other; while one waits for its worker, another compares.
+        with ThreadPoolExecutor(self._at_once(len(wanted))) as pool:
+            futures = [pool.submit(graded, part) for part in wanted]
+            try:
+                errors = [error for future in futures if (error := future.exception())]
+            except BaseException:  # Ctrl-C, say: the others must not go on
+                self._stopped.set()
+                raise
+        for error in sorted(errors, key=lambda error: isinstance(error, _Stopped)):
+            raise error
         for part in wanted:
-            with Session(module, box) as session:
-                try:
-                    fault = session.open()
-                    if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
-                        raise BuildFailed(fault.sentence, "")
-                    results.append(self._part(part, session, emulated, box))
-                except NoDevice:
-                    self._blame(box)
-                    raise
-        return results
+            add(self.findings, found[part.id])
+        return [future.result() for future in futures]
+
+    def _at_once(self, parts: int) -> int:
+        """How many parts are graded side by side. A GPU is timed by one at a time."""
+        if self.target.gpu is not None:
+            return 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return max(1, min(parts, cores or 1))
+
+    def _alone(
+        self,
+        part: Part,
+        module: build.Module,
+        emulated: build.Module | None,
+        box: Sandbox,
+        findings: list[Finding],
+    ) -> PartResult:
+        """All tests of a part, in workers of its own."""
+        with Session(module, box) as session:
+            try:
+                fault = session.open()
+                if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
+                    raise BuildFailed(fault.sentence, "")
+                return self._part(part, session, emulated, box, findings)
+            except NoDevice:
+                self._blame(box)
+                raise
+
+    def _say(self, sentence: str) -> None:
+        """Progress; the place where a part notices that the job is over."""
+        if self._stopped.is_set():
+            raise _Stopped
+        self.progress(sentence)
 
     def _cross_check(self, box: Sandbox) -> None:
         """Raises BuildFailed when nvcc refuses the submission, InfrastructureError without nvcc."""
@@ -103,11 +154,16 @@ class Job:
             self.notes.append(note)
 
     def _part(
-        self, part: Part, session: Session, emulated: build.Module | None, box: Sandbox
+        self,
+        part: Part,
+        session: Session,
+        emulated: build.Module | None,
+        box: Sandbox,
+        findings: list[Finding],
     ) -> PartResult:
         """The tests of a part in order; one whose needs did not pass is not run."""
         checker = Checker(
-            self.used, part, session, self.master, self.progress, self.target.gpu, self.findings
+            self.used, part, session, self.master, self._say, self.target.gpu, findings
         )
         done: dict[str, TestResult] = {}
         timing: Timing | None = None
@@ -122,7 +178,8 @@ class Job:
             else:
                 done[name] = checker.run(name)
                 if done[name].passed and emulated is not None:
-                    done[name] = self._second_opinion(part, name, emulated, box) or done[name]
+                    opinion = self._second_opinion(part, name, emulated, box, findings)
+                    done[name] = opinion or done[name]
         tests = list(done.values())
         return PartResult(
             id=part.id,
@@ -134,7 +191,12 @@ class Job:
         )
 
     def _second_opinion(
-        self, part: Part, test_id: str, emulated: build.Module, box: Sandbox
+        self,
+        part: Part,
+        test_id: str,
+        emulated: build.Module,
+        box: Sandbox,
+        findings: list[Finding],
     ) -> TestResult | None:
         """What the emulator's checkers see on the pinned cases that a GPU got right."""
         with Session(emulated, box) as session:
@@ -142,9 +204,7 @@ class Job:
             if isinstance(fault, Fault):
                 self._not_checked(f"the emulator cannot load this file: {fault.sentence}")
                 return None
-            checker = Checker(
-                self.used, part, session, self.master, self.progress, findings=self.findings
-            )
+            checker = Checker(self.used, part, session, self.master, self._say, findings=findings)
             found = checker.second_opinion(test_id)
             if checker.unchecked:
                 where = f"{part.launcher} in {test_id}"
@@ -161,5 +221,5 @@ class Job:
             return checker.not_run(test_id, SPEED_MESSAGE), None
         if "cuda" not in self.used.test(test_id).marks:
             return checker.not_run(test_id, NO_MARKS), None
-        speed = SpeedTest(gpu, self.used, part, session, self.master, self.progress, self.findings)
+        speed = SpeedTest(gpu, self.used, part, session, self.master, self._say, checker.findings)
         return speed.run(test_id)

@@ -1,0 +1,76 @@
+"""Parts side by side: nothing of one gets into another, and what ends one ends all."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import grader
+from grader import build, job
+from grader.cases import PUBLIC_MASTER
+from grader.errors import InfrastructureError
+from grader.job import Job
+from grader.manifest import Part
+from grader.score import Finding, PartResult
+from grader.session import Session
+from grader.submission import SourceFile, Submission
+from grader.target import Target
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A job whose sessions are never opened."""
+    monkeypatch.setattr(job, "build_for", lambda *_: build.Module(Path("none"), "0"))
+    monkeypatch.setattr(Session, "open", lambda _: None)
+    monkeypatch.setattr(Job, "_at_once", lambda _, parts: parts)
+    read = Submission("x", Path(), (SourceFile("x.cu", b""),), "0")
+    target = Target("cpu", "CPU", None, "")
+    used = grader.assignment("layernorm")
+    return Job(read, used, target, PUBLIC_MASTER, lambda _: None, [], [], False, False)
+
+
+def result(part: Part) -> PartResult:
+    return PartResult(part.id, part.title, 0.0, 0.0, [])
+
+
+def test_findings_come_in_the_order_of_parts(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = made.used.parts[0]
+
+    def graded(_: Job, part: Part, *others: Any) -> PartResult:
+        if part is first:
+            time.sleep(0.2)  # the others are done before it
+        cast(list[Finding], others[-1]).append(
+            Finding("warning", "leak", part.id, "x.cu", 1, "m", "", 1)
+        )
+        return result(part)
+
+    monkeypatch.setattr(Job, "_part", graded)
+    results = made.run(list(made.used.parts))
+    wanted = [part.id for part in made.used.parts]
+    assert [one.id for one in results] == wanted
+    assert [one.part for one in made.findings] == wanted
+
+
+def test_what_ends_one_part_ends_all(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = made.used.parts[0]
+
+    def graded(self: Job, part: Part, *_: Any) -> PartResult:
+        if part is first:
+            raise InfrastructureError("the disk is full")
+        while True:
+            self._say("still here")
+            time.sleep(0.01)
+
+    monkeypatch.setattr(Job, "_part", graded)
+    with pytest.raises(InfrastructureError, match="the disk is full"):
+        made.run(list(made.used.parts))
+
+
+def test_a_gpu_is_for_one_part_at_a_time() -> None:
+    target = Target("cuda", "GPU", cast(Any, object()), "")
+    alone = Job.__new__(Job)
+    alone.target = target
+    assert alone._at_once(3) == 1
