@@ -8,12 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from grader import build, sandbox
+from grader import build, machine, sandbox
 from grader.assignment import Assignment
 from grader.checks import Checker
 from grader.errors import BuildFailed
 from grader.findings import add
 from grader.manifest import Part
+from grader.modelled import ModelledSpeed
 from grader.sandbox import Sandbox
 from grader.score import Finding, PartResult, TestResult, Timing, total
 from grader.session import Fault, NoDevice, Pool, Session
@@ -21,7 +22,7 @@ from grader.speed import SpeedTest
 from grader.submission import Submission
 from grader.target import Target
 
-SPEED_MESSAGE = "not scored: speed is measured on a GPU only (--backend cuda)"
+SPEED_MESSAGE = "not scored: the assignment names no marks for speed on the cpu backend"
 NO_MARKS = "not scored: the assignment names no marks for speed on the cuda backend"
 
 
@@ -217,6 +218,11 @@ class Job:
         gpu = self.target.gpu
         if not self.timed:
             return checker.not_run(test_id, "not scored: speed was left out on request"), None
+        if gpu is None and "cpu" in self.used.test(test_id).marks:
+            modelled = ModelledSpeed(
+                self.used, part, session, machine.load(), self._say, checker.findings
+            )
+            return modelled.run(test_id)
         if gpu is None:
             return checker.not_run(test_id, SPEED_MESSAGE), None
         if "cuda" not in self.used.test(test_id).marks:

@@ -22,7 +22,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sms: int
     threads_per_sm: int
-    blocks_per_sm: int
+    max_blocks_per_sm: int
     shared_per_sm: int
     l1_bytes: int
     l2_bytes: int

@@ -194,12 +194,16 @@ class Session:
         return replace(self._read(call), note=answer.sentence, report=answer.report)
 
     def model(
-        self, launcher: str, arguments: Sequence[tuple[str, int] | int], steps: int
+        self,
+        launcher: str,
+        arguments: Sequence[tuple[str, int] | int],
+        steps: int,
+        machine: str,
     ) -> str | Fault:
         """Call a launcher for what it costs, on the emulator; the report of its counters.
 
         arguments: a number, or an array by its name and its size in bytes. The arrays are zero
-        and only some blocks run: nobody looks at the results.
+        and only some blocks run: nobody looks at the results. machine: settings of the emulator.
         """
         fault = self._spent() or self.open()
         if fault is not None:
@@ -216,6 +220,7 @@ class Session:
         assert self._control is not None
         try:
             self._control.sendall((head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0"))
+            self._control.sendall(machine.encode().ljust(worker.MACHINE_BYTES, b"\0"))
         except OSError:
             return self._lost(2.0)
         answer = self._answer(launcher)

@@ -30,13 +30,17 @@ UNKNOWN = "Caught an unknown exception!"  # pybind11's words
 # A command: what to do, who watches (WATCH_*), schedule, step budget, bytes of the arena, launcher,
 # number of arguments; then MAX_ARGUMENTS argument records.
 #   CALL   one call of the launcher
-#   MODEL  one call on arrays of zeros that nobody looks at: for what it costs, told by the emulator
+#   MODEL  one call on arrays of zeros that nobody looks at, for what it costs, told by the
+#          emulator; MACHINE_BYTES of settings follow
 #   MAP    the argument records are pools of device memory, whose descriptors follow in a message
 #   BATCH  as many CALL commands as there are arguments follow, and one whose arguments are arrays
 #          to copy in the end. Say READY_BYTE, wait for GO_BYTE, then call them back to back, timed
 COMMAND = struct.Struct("<IIQQQ64sI")
 CALL, MAP, BATCH, MODEL = range(4)
 WATCH_CHECKS, WATCH_COUNTS = 1, 2
+MACHINE_BYTES = 1000
+SAMPLED_BLOCKS = 96  # of a modelled launch: enough for all that a few multiprocessors hold
+SAMPLED_ACCESSES = 3_000_000
 READY_BYTE, GO_BYTE = b"r", b"g"
 # An argument: kind, value of a number (of a buffer: is it an output? of a pool: its number; when it
 # is mapped: may it be written?), offset of the slot in the arena or pool, bytes in use, bytes of
@@ -106,7 +110,8 @@ class Worker:
         if what == BATCH:
             return self.batch(name, [self.receive() for _ in range(count)], self.receive())
         if what == MODEL:
-            return self.model(record)
+            settings = self.control.recv(MACHINE_BYTES, socket.MSG_WAITALL)
+            return self.model(record, settings.rstrip(b"\0").decode())
         return self.call(record)
 
     def receive(self) -> bytes:
@@ -154,7 +159,7 @@ class Worker:
             module.copy_out(slot, address)
         return RETURNED, 0, "", module.note(), 0.0, 0.0
 
-    def model(self, record: bytes) -> Reply:
+    def model(self, record: bytes, machine: str) -> Reply:
         """Call a launcher for what it costs: some of its blocks, on arrays of zeros."""
         module = self.module
         _, watch, schedule, steps, _, name, count = COMMAND.unpack_from(record)
@@ -173,9 +178,11 @@ class Worker:
                 arrays.append(value)
             values.append(value)
         module.schedule(schedule, steps)
+        module.sample(SAMPLED_BLOCKS, SAMPLED_ACCESSES, machine)
         module.watch(watch)
         failed = self.run(lambda: getattr(module, launcher)(*values))
         module.watch(0)
+        module.sample(0, 0, "")
         for address in arrays:
             module.release(address)
         return failed or (RETURNED, 0, "", "", 0.0, 0.0)

@@ -38,6 +38,7 @@ class Device:
         self.settled = 0
         self.batches: list[tuple[list[tuple[int, ...]], list[tuple[int, int, int]]]] = []
         self.watched: list[int] = []
+        self.samples: list[tuple[int, int, str]] = []
         self.outputs: list[tuple[int, int]] = []
         self._next = 1000
         self._launcher = launcher
@@ -87,6 +88,9 @@ class Device:
 
     def uninitialised(self, address: int, size: int) -> None:
         self.outputs.append((address, size))
+
+    def sample(self, blocks: int, accesses: int, machine: str) -> None:
+        self.samples.append((blocks, accesses, machine))
 
     def reserve(self, size: int) -> int:
         return self.allocate(size)
@@ -497,9 +501,17 @@ def test_a_modelled_call_gets_arrays_of_its_own_and_gives_them_back() -> None:
     arguments = worker.ARGUMENT.pack(worker.BUFFER, 0, 0, 4096, 0, 0, b"x")
     arguments += worker.ARGUMENT.pack(worker.NUMBER, 7, 0, 0, 0, 0, b"")
     head = worker.COMMAND.pack(worker.MODEL, worker.WATCH_COUNTS, 0, 5, 0, b"launch", 2)
-    made = Worker(device.module, cast(socket.socket, None), 0)
+    ours, theirs = socket.socketpair()
+    made = Worker(device.module, ours, 0)
+    theirs.sendall(b"sms=3".ljust(worker.MACHINE_BYTES, b"\0"))
     answer = made.obey((head + arguments).ljust(worker.COMMAND_BYTES, b"\0"))
     assert answer[0] == worker.RETURNED
+    assert device.samples == [
+        (worker.SAMPLED_BLOCKS, worker.SAMPLED_ACCESSES, "sms=3"),
+        (0, 0, ""),
+    ]
     assert given[0][1] == 7 and device.names[given[0][0]] == "x"
     assert device.memory == {} and device.watched == [worker.WATCH_COUNTS, 0]
     assert device.order.count("copy_in") == 0
+    ours.close()
+    theirs.close()

@@ -1,0 +1,143 @@
+"""The speed test of a part without a GPU: shapes -> counters -> modelled time -> marks.
+
+Every shape is one call on the emulator, of which it runs some blocks and counts what they ask of
+the machine. The result is the same on every computer: nothing is timed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grader import model, timing
+from grader.assignment import Assignment, Dims
+from grader.counters import Counters, parse
+from grader.findings import add
+from grader.machine import Machine
+from grader.manifest import Part
+from grader.rationales import RATIONALES
+from grader.score import Finding, TestResult, Timing, TimingCase
+from grader.session import Fault, Session
+
+STEPS = 4_000_000_000  # of the emulator, for one call
+GARBAGE = Fault("garbage", "the emulator's counters make no sense: the submission tampered with it")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One shape, counted and priced; times in seconds. truncated: some launch was too long to be
+    run to its end, so it takes at least as long."""
+
+    dims: Dims
+    counted: Counters
+    seconds: float
+    ceiling: float
+
+    @property
+    def fraction(self) -> float:
+        """Of the memory ceiling; no model is so good that more than all of it means anything."""
+        return min(1.0, self.ceiling / self.seconds)
+
+    @property
+    def truncated(self) -> bool:
+        return any(launch.truncated for launch in self.counted.launches)
+
+
+@dataclass
+class ModelledSpeed:
+    """One speed test of one part of one submission."""
+
+    assignment: Assignment
+    part: Part
+    session: Session
+    machine: Machine
+    progress: Callable[[str], None]
+    findings: list[Finding]
+
+    def run(self, test_id: str) -> tuple[TestResult, Timing | None]:
+        """Model all shapes, and give the marks of the cpu backend."""
+        test = self.assignment.test(test_id)
+        slope = test.marks["cpu"][self.part.id]
+        shapes: list[Shape] = []
+        for dims in test.shapes:
+            sizes = " x ".join(map(str, dims.values()))
+            self.progress(f"{self.part.title}, {test_id}: {sizes}")
+            found = count(self.session, self.assignment, self.part, dims, self.machine)
+            if isinstance(found, Fault):
+                return self._failed(test_id, dims, found), None
+            shapes.append(found)
+        fraction = math.exp(sum(math.log(shape.fraction) for shape in shapes) / len(shapes))
+        points = float(self.part.points[test_id])
+        earned = timing.marks(fraction, slope, points)
+        at_most = "at most " if any(shape.truncated for shape in shapes) else ""
+        message = (
+            f"{at_most}{fraction:.2f} of the memory ceiling, modelled for an {self.machine.name}; "
+            f"marks from {slope.zero:g}, all of them from {slope.full:g}"
+        )
+        record = Timing(
+            test=test_id,
+            source="modelled",
+            fraction=round(fraction, 4),
+            low=round(fraction, 4),
+            high=round(fraction, 4),
+            zero=slope.zero,
+            full=slope.full,
+            verdict="scored",
+            cases=[_case(shape) for shape in shapes],
+            kernels=[],
+        )
+        return self._result(test_id, earned > 0, earned, message), record
+
+    def _failed(self, test_id: str, dims: Dims, fault: Fault) -> TestResult:
+        rationale = RATIONALES.get(fault.kind, "")
+        sizes = " ".join(f"{name}={size}" for name, size in dims.items())
+        seen = Finding("error", fault.kind, self.part.id, None, None, fault.sentence, rationale, 1)
+        add(self.findings, [seen])
+        return self._result(test_id, False, 0.0, f"{fault.sentence} [{sizes}]")
+
+    def _result(self, test_id: str, passed: bool, score: float, message: str) -> TestResult:
+        return TestResult(
+            id=test_id,
+            title=self.assignment.test(test_id).title,
+            passed=passed,
+            score=score,
+            max_score=float(self.part.points[test_id]),
+            cases=[],
+            message=message,
+        )
+
+
+def count(
+    session: Session, assignment: Assignment, part: Part, dims: Dims, machine: Machine
+) -> Shape | Fault:
+    """Count and price one call of a part's launcher."""
+    sizes = {
+        name: 4 * math.prod(assignment.shape(name, dims))
+        for name in part.arguments
+        if name not in dims
+    }
+    arguments = [dims[name] if name in dims else (name, sizes[name]) for name in part.arguments]
+    report = session.model(part.launcher, arguments, STEPS, machine.settings())
+    if isinstance(report, Fault):
+        return report
+    counted = parse(report)
+    if counted is None:
+        return GARBAGE
+    written = sum(sizes[name] for name in part.outputs)
+    ceiling = model.ceiling(sum(sizes.values()) - written, written, machine)
+    return Shape(dims, counted, model.seconds(counted, machine), ceiling)
+
+
+def _case(shape: Shape) -> TimingCase:
+    fraction = round(shape.fraction, 4)
+    return TimingCase(
+        dims=dict(shape.dims),
+        fraction=fraction,
+        low=fraction,
+        high=fraction,
+        time_us=round(1e6 * shape.seconds, 3),
+        ceiling_us=round(1e6 * shape.ceiling, 3),
+        samples=0,
+        overhead_us=0.0,
+    )
