@@ -1,6 +1,6 @@
 """Every test submission is graded as its expect.toml says: wrong ones lose exactly the tests that
-their fault concerns, odd and classic ones, which are right, lose nothing, and hostile ones are
-honest where nobody takes the time. `pytest --slow` adds four more masters."""
+their fault concerns; odd, classic and pace ones, which are right, lose nothing, and hostile ones
+are honest where nobody takes the time. `pytest --slow` adds four more masters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_is_graded_as_expected(expect: Expectation, master: bytes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "expect", read_all("layernorm", ["wrong", "odd", "classic"]), ids=lambda expect: expect.name
+    "expect",
+    read_all("layernorm", ["wrong", "odd", "classic", "pace"]),
+    ids=lambda expect: expect.name,
 )
 def test_nvcc_takes_what_the_emulator_takes(nvidia: Toolkit, expect: Expectation) -> None:
     used = assignment("layernorm")
@@ -71,6 +73,7 @@ def test_there_are_enough_of_them() -> None:
     assert kinds.count("odd") >= 12
     assert kinds.count("hostile") >= 15
     assert kinds.count("classic") >= 5
+    assert kinds.count("pace") >= 7
 
 
 def test_expectations_are_about_parts_and_tests_that_exist() -> None:
@@ -93,7 +96,7 @@ def test_a_cheat_loses_marks_or_has_a_twin_that_is_as_fast() -> None:
 
 
 def test_another_verdict_on_a_gpu_comes_with_a_reason() -> None:
-    for expect in read_all("layernorm", ["wrong", "odd", "classic"]):
+    for expect in read_all("layernorm", ["wrong", "odd", "classic", "pace"]):
         assert (expect.cpu_fails != expect.cuda_fails) == bool(expect.difference), expect.name
 
 

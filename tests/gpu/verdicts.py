@@ -22,7 +22,7 @@ from tests.expectations import TOLERANCE, Expectation, failed, messages, read_al
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSIGNMENT = "layernorm"
-KINDS = ("wrong", "odd", "classic", "hostile")
+KINDS = ("wrong", "odd", "classic", "pace", "hostile")
 
 Row = dict[str, Any]
 
