@@ -457,6 +457,7 @@ def results(
     """Runs the script without a GPU and gives measure.json."""
     programs("ncu", NCU.format(unknown=[], there=[], complaint="''"))
     programs("compute-sanitizer", CHECKER.format(hangs="nothing"))
+    monkeypatch.setattr(measure, "HERE", tmp_path / "nowhere")
 
     def run(*arguments: str, code: int) -> Row:
         out = tmp_path / "out"
@@ -534,29 +535,31 @@ def test_a_submission_that_does_not_compile_is_named(
 
 
 def test_the_times_are_written_after_every_part(
-    results: Callable[..., Row], session: FakeSession, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    written: list[int] = []
-
-    class Watch:
-        def __init__(self, gpu: Any, used: Assignment, shapes: Any) -> None:
-            assert gpu is session.gpu and len(shapes) == 6
-
-        def part(self, _: Any, part: Any) -> Row:
-            file = tmp_path / "times.json"
-            written.append(len(json.loads(file.read_text())) if file.is_file() else 0)
-            return {"part": part.id, "seconds": 0.0, "shapes": []}
-
-    monkeypatch.setattr(measure, "Times", Watch)
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = kernels.assignment()
+    part = used.part("forward")
+    gpu = FakeGpu()
+    session = FakeSession(gpu, used, part, reference(used, part, "one_pass"))
+    sizes = [{"rows": 64, "hidden_dim": 32}, {"rows": 8, "hidden_dim": 64}]
+    monkeypatch.setattr(stopwatch, "MOST_SETS", 4)
+    monkeypatch.setattr(kernels, "shapes", lambda _: sizes)
     monkeypatch.setattr(measure, "Session", lambda *_: nullcontext(session))
+    monkeypatch.setattr(measure, "HERE", tmp_path / "nowhere")
     monkeypatch.setattr(build, "build", lambda *_, **__: None)
-    job = measure.Job(tmp_path, 1, ["solution", "odd/welford"], ["times"], "sm_90",
-                      session.gpu, 1e12)  # fmt: skip
-    assert measure.times(job) == {"rows": 4, "missing": []}
-    assert written == [0, 1, 2, 3]
+    one_part = ["odd/welford", "odd/row_in_dynamic_shared_memory"]
+    job = measure.Job(tmp_path, 1, one_part, ["times"], "sm_90", gpu, 1e12)
+    assert measure.times(job) == {"rows": 2, "missing": []}
+    rows = json.loads((tmp_path / "times.json").read_text())
+    assert [row["submission"] for row in rows] == one_part[::-1]  # as in the table
+    assert [shape["rows"] for shape in rows[0]["shapes"]] == [64, 8]
+    assert all(shape["samples"] == calibration_times.SAMPLES for shape in rows[0]["shapes"])
+    job.names = ["odd/welford"]
+    assert measure.times(job) == {"rows": 1, "missing": []}
+    rows = json.loads((tmp_path / "times.json").read_text())
+    assert [row["submission"] for row in rows] == one_part, "earlier rows stay"
     job.until = 0.0
-    assert len(measure.times(job)["missing"]) == 4
+    assert measure.times(job) == {"rows": 0, "missing": ["odd/welford forward"]}
 
 
 def test_what_later_steps_need_is_compiled() -> None:
@@ -566,3 +569,7 @@ def test_what_later_steps_need_is_compiled() -> None:
     assert set(kernels.KERNELS) <= set(needed)
     assert sum(name.startswith("wrong/") for name in needed) > 60
     assert "wrong/does_not_compile" not in needed
+    job.steps = ["compiled"]
+    assert job.needed() == needed
+    job.steps = ["compiled", "counters"]
+    assert set(job.needed()) == set(kernels.COUNTED)

@@ -72,15 +72,22 @@ class Job:
         }
 
     def needed(self) -> list[str]:
-        """All submissions of the steps that will run."""
-        tables: list[Mapping[str, Sequence[str]]] = []
-        if "times" in self.steps:
-            tables.append(kernels.KERNELS)
-        if "counters" in self.steps:
-            tables.append(kernels.COUNTED)
-        if "sanitizer" in self.steps:
-            tables.append(wrong())
-        return list(dict.fromkeys(name for table in tables for name in self.chosen(table)))
+        """All submissions of the steps that will run; of all steps when only compiling."""
+        tables = {
+            "times": kernels.KERNELS,
+            "counters": kernels.COUNTED,
+            "sanitizer": wrong(),
+        }
+        steps = [step for step in tables if step in self.steps] or list(tables)
+        return list(dict.fromkeys(name for step in steps for name in self.chosen(tables[step])))
+
+    def earlier(self, name: str, empty: Any) -> Any:
+        """What was measured before, so that a run for some names adds to it."""
+        for folder in (self.out, HERE):
+            file = folder / f"{name}.json"
+            if file.is_file():
+                return json.loads(file.read_text(encoding="utf-8"))
+        return empty
 
     def left(self, step: str) -> float:
         """Seconds that a step has from now on."""
@@ -94,6 +101,16 @@ class Job:
         unfinished = self.out / f"{name}.json.new"
         unfinished.write_text(_without_places(text) + "\n", encoding="utf-8")
         unfinished.replace(self.out / f"{name}.json")
+
+
+def merged(rows: Sequence[Row], earlier: Iterable[Row], key: Sequence[str]) -> list[Row]:
+    """Rows, and those of an earlier run that are not among them."""
+
+    def named(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in key)
+
+    new = {named(row) for row in rows}
+    return [*rows, *(row for row in earlier if named(row) not in new)]
 
 
 def wrong() -> dict[str, Sequence[str]]:
@@ -152,6 +169,7 @@ def times(job: Job) -> Row:
     box = sandbox.choose()
     until = time.monotonic() + job.left("times")
     watch = Times(job.gpu, used, kernels.shapes(used))
+    earlier = job.earlier("times", [])
     rows: list[Row] = []
     missing: list[str] = []
     for name, parts in job.chosen(kernels.KERNELS).items():
@@ -165,7 +183,7 @@ def times(job: Job) -> Row:
             with Session(module, box) as session:
                 for part in parts:
                     rows.append({"submission": name, **watch.part(session, used.part(part))})
-                    job.save("times", rows)
+                    job.save("times", merged(rows, earlier, ("submission", "part")))
                     print(f"  {rows[-1]['seconds']:6.1f} s  {name} {part}", flush=True)
         except GraderError as error:
             missing.append(f"{name}: {type(error).__name__}: {error}"[:300])
@@ -179,6 +197,7 @@ def read_counters(job: Job) -> Row:
         raise InfrastructureError("ncu (Nsight Compute) is not installed here")
     until = time.monotonic() + job.left("counters")
     profiler = counters.Profiler(command)
+    earlier = job.earlier("counters", {"units": {}, "rows": []})
     rows: list[Row] = []
     missing: dict[str, str] = {}
     for name, parts in job.chosen(kernels.COUNTED).items():
@@ -197,7 +216,9 @@ def read_counters(job: Job) -> Row:
             {"submission": name, "part": part, **shape, "kernels": launched}
             for (part, shape), launched in zip(calls, found, strict=True)
         ]
-        job.save("counters", {"units": profiler.units, "rows": rows})
+        key = ("submission", "part", *kernels.SMALL)
+        together = merged(rows, earlier["rows"], key)
+        job.save("counters", {"units": {**earlier["units"], **profiler.units}, "rows": together})
         print(f"  {name}", flush=True)
     left_out = [metric for metric in counters.METRICS if metric not in profiler.metrics]
     return {
@@ -215,9 +236,15 @@ def sanitize(job: Job) -> Row:
         raise InfrastructureError("compute-sanitizer is not installed here")
     until = time.monotonic() + job.left("sanitizer")
     checked = job.chosen(wrong())
+    earlier = job.earlier("sanitizer", {})
     found: dict[str, Row] = {
         name: {"parts": list(parts), "tools": {}} for name, parts in checked.items()
     }
+
+    def save() -> None:
+        begun = {name: row for name, row in found.items() if row["tools"]}
+        job.save("sanitizer", {**earlier, **begun})
+
     with ThreadPoolExecutor(job.processes) as pool:
         futures = {
             pool.submit(sanitizer.run, command, tool, str(folder_of(name)), checked[name], until): (
@@ -233,8 +260,8 @@ def sanitize(job: Job) -> Row:
             except Exception as error:
                 found[name]["tools"][tool] = {"note": f"{type(error).__name__}: {error}"[:300]}
             if number % 20 == 0:
-                job.save("sanitizer", found)
-    job.save("sanitizer", found)
+                save()
+    save()
     tools = [row for one in found.values() for row in one["tools"].values()]
     return {
         "runs": len(tools),
@@ -275,7 +302,7 @@ def machine(gpu: Gpu | None) -> Row:
 
 def perform(job: Job, chosen: Iterable[str]) -> bool:
     """Run steps one after another; whether all of them came to their end."""
-    log: dict[str, Row] = {}
+    log: dict[str, Row] = job.earlier("measure", {}).get("steps", {})
     report = {"machine": machine(job.gpu), "steps": log}
     well = True
     for name in chosen:

@@ -25,18 +25,13 @@ from grader.target import choose as choose_target
 from tests.calibration import kernels
 
 MEMORY = 24 << 30  # bytes: some of the kernels that are checked take what they can get
-PRINTED = 16 << 20
 
 Array = NDArray[np.float32]
 
 
 def limit() -> None:
     """What a submission may take: about as much as in the worker that grades it."""
-    for what, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_DATA, MEMORY),
-        (resource.RLIMIT_FSIZE, PRINTED),
-    ):
+    for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_DATA, MEMORY)):
         resource.setrlimit(what, (most, most))
 
 
