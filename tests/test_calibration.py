@@ -31,6 +31,13 @@ from tests.gpu.timings import folder_of
 Row = dict[str, Any]
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine makes no difference."""
+    monkeypatch.setattr(calibration_times, "SHAPE_SECONDS", 600.0)
+    monkeypatch.setattr(calibration_times, "PART_SECONDS", 600.0)
+
+
 # The table ---------------------------------------------------------------------------------------
 
 
@@ -115,6 +122,7 @@ def test_a_slow_kernel_has_few_samples_and_then_no_more_shapes(
     watch: Times, session: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration_times, "SHAPE_SECONDS", 0.0)
+    monkeypatch.setattr(calibration_times, "PART_SECONDS", 12.0)
     clock = iter(range(0, 1000, 20))
     watch.now = lambda: float(next(clock))
     first, second = watch.part(session, session.part)["shapes"]
@@ -346,6 +354,18 @@ def test_a_race_has_two_lines_and_no_folders() -> None:
     assert message["said"] == (
         "Error: Race reported between Write access at sums(float *)+0x in layernorm.cu:43"
     )
+
+
+def test_a_place_may_have_a_line_of_its_own() -> None:
+    text = """\
+========= ERROR: Race reported between Write access at
+=========     sums(float *)+0xb0 in layernorm.cu:28
+=========     and Read access at
+=========     sums(float *)+0xc0 in layernorm.cu:30
+=========     [1024 hazards]
+"""
+    (message,) = sanitizer.parse(text)["messages"]
+    assert message["line"] == "layernorm.cu:28 layernorm.cu:30"
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,13 @@ SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:errors?|hazards
 PLACE = re.compile(r"(?:\bin |:)([^\s:/]*/)*([^\s:/]+\.cuh?):(\d+)")
 # the sentences that begin a complaint, by their first words
 BEGINS = re.compile(
-    r"^=+ (?P<said>(?:Error: |Warning: |Warn: )?"
+    r"^=+ (?P<said>(?:(?:Error|Warning|Warn): )?"
     r"(?:Invalid |Uninitialized |Race reported|Potential |Barrier error|Misaligned |Program hit |"
-    r"Out-of-|Leaked |Missing |Hardware exception|Fatal |Internal |Malloc|Free|Error|Warning).*)$"
+    r"Out-of-|Leaked |Missing |Hardware exception|Fatal |Internal |Malloc|Free|Error|Warning).*)$",
+    re.I,
 )
-FRAME = re.compile(r"^=+ +(?:at|and) .*$")
+# the places of a complaint come next, and then other things
+ELSE = re.compile(r"^=+(?: +(?:by thread|Saved|Host|Device|Address|Access|Current|In ).*)? *$")
 
 Row = dict[str, Any]
 
@@ -50,7 +52,7 @@ def parse(text: str) -> Row:
             errors = (errors or 0) + int(match[1])
         elif match := BEGINS.match(line):
             said = without_addresses(match["said"])[:LETTERS]
-            key = (said, place([line, *lines[number + 1 : number + 4]]))
+            key = (said, place([line, *lines[number + 1 : number + 5]]))
             counts[key] = counts.get(key, 0) + 1
     kept = list(counts.items())[:MESSAGES]
     return {
@@ -65,7 +67,7 @@ def place(lines: Sequence[str]) -> str | None:
     """`layernorm.cu:67`, from a complaint and the lines below it; a race has two places."""
     found: list[str] = []
     for number, line in enumerate(lines):
-        if number and not FRAME.match(line):
+        if number and ELSE.match(line):
             break
         found += [f"{match[2]}:{match[3]}" for match in PLACE.finditer(line)]
     return " ".join(dict.fromkeys(found[:2])) or None
