@@ -65,7 +65,8 @@ Row = dict[str, Any]
 
 def parse(text: str) -> list[Row]:
     """The kernels in the output of `ncu --csv --page raw`, in order: a row of names, a row of units
-    and a row for each launch, with whatever else was printed around them."""
+    and a row for each launch, with whatever else was printed around them. The page has many
+    attributes of the device beside what was asked for."""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith('"ID",')]
     if not starts:
@@ -80,7 +81,7 @@ def parse(text: str) -> list[Row]:
         metrics = {
             name: value
             for name, cell in named.items()
-            if "__" in name and (value := number_in(cell)) is not None
+            if name in METRICS and (value := number_in(cell)) is not None
         }
         found.append(
             {
@@ -100,7 +101,7 @@ def units(text: str) -> dict[str, str]:
         if line.startswith('"ID",'):
             header, below = csv.reader(table[number : number + 2])
             named = zip(header, below, strict=False)
-            return {name: unit for name, unit in named if "__" in name}
+            return {name: unit for name, unit in named if name in METRICS}
     return {}
 
 
