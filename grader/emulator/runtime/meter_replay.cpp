@@ -158,27 +158,35 @@ public:
 
     void access(const Line& line, What what, uint64_t weight, SharedMemories& below, Counters& sum) {
         if (what == What::load) return load(line, weight, below, sum);
-        if (what == What::atomic) {  // where L2 is
-            sum.l2_atomic_sectors += weight * count(line.sectors);
-            below.read(line, weight);
-        } else {
-            sum.l2_write_sectors += weight * count(line.sectors);
-        }
+        if (what == What::store) return store(line, weight, below, sum);
+        sum.l2_atomic_sectors += weight * count(line.sectors);  // done where L2 is
+        below.read(line, weight);
         below.write(line, weight);
     }
 
 private:
     void load(const Line& line, uint64_t weight, SharedMemories& below, Counters& sum) {
-        CacheLine* cached = l1_.find(line.number);
-        CacheLine evicted;
-        bool evicts = false;
-        if (cached == nullptr) cached = l1_.insert(line.number, &evicted, &evicts);
-        const uint32_t missing = line.sectors & ~uint32_t{cached->sectors};
-        sum.l1_hit_sectors += weight * count(line.sectors & cached->sectors);
+        CacheLine& cached = line_of(line.number);
+        const uint32_t missing = line.sectors & ~uint32_t{cached.sectors};
+        sum.l1_hit_sectors += weight * count(line.sectors & cached.sectors);
         if (missing == 0) return;
         sum.l2_read_sectors += weight * count(missing);
-        cached->sectors |= static_cast<uint8_t>(line.sectors);
+        cached.sectors |= static_cast<uint8_t>(line.sectors);
         below.read({line.number, missing}, weight);
+    }
+
+    // Written through. The line takes its place in L1, but only what is read there counts as being there.
+    void store(const Line& line, uint64_t weight, SharedMemories& below, Counters& sum) {
+        line_of(line.number);
+        sum.l2_write_sectors += weight * count(line.sectors);
+        below.write(line, weight);
+    }
+
+    CacheLine& line_of(uint64_t number) {
+        if (CacheLine* cached = l1_.find(number)) return *cached;
+        CacheLine evicted;
+        bool evicts = false;
+        return *l1_.insert(number, &evicted, &evicts);
     }
 
     // False if no block is left.

@@ -39,6 +39,12 @@ void Residency::end_of_launch(Buffers& buffers, Record& record) {
         sum.dirty_sectors_left += std::min(buffer.dirty_sectors, written);
         record.buffers.push_back({buffer.name, buffer.size, read, written, in_l2});
     }
+    // More than L2 holds cannot be left: where only some turns of the blocks were run, the others push it out.
+    const uint64_t room = machine.l2_bytes / 32;
+    if (sum.dirty_sectors_left > room) {
+        sum.dram_write_sectors += sum.dirty_sectors_left - room;
+        sum.dirty_sectors_left = room;
+    }
     // L2 answers what does not come from memory.
     const uint64_t asked = sum.l2_read_sectors + sum.l2_atomic_sectors;
     sum.l2_hit_sectors = asked - std::min(asked, sum.dram_read_sectors);
