@@ -54,8 +54,9 @@ bool looks_like(const Request& a, const Request& b) {
 Cost cost_of(const Addresses& addresses, Space space, What what) {
     const bool atomic = what == What::atomic;
     const unsigned turns = atomic ? same_address(addresses) : 0;
-    if (space == Space::shared) return {shared_waves(addresses, atomic), ideal_waves(addresses), turns};
-    return {Lines(addresses).sectors(), ideal_sectors(addresses), turns};
+    if (space == Space::shared) return {shared_waves(addresses, atomic), ideal_waves(addresses), turns, 0};
+    const Lines lines(addresses);
+    return {lines.sectors(), ideal_sectors(addresses), turns, static_cast<uint32_t>(lines.count)};
 }
 
 LineCounts& line_of_request(Instruction& instruction, const Request& request) {
@@ -77,6 +78,7 @@ void count_global(const Instruction& instruction, const Request& request, const 
     Counters& sum = state.record.counters;
     const uint64_t weight = state.weight;
     ++warp.requests;
+    sum.l1_waves += weight * cost.lines;
     if (instruction.what == What::load) {
         ++warp.loads;
         sum.global_load_requests += weight;
@@ -297,6 +299,12 @@ void memory_call(const char* name, const void* to, const void* from, size_t byte
 
 using namespace emulator;
 
+extern "C" unsigned long long __emulator_others(const volatile void* address) {
+    if (meter::state.weight == 1 || current == nullptr) return 0;
+    const meter::Buffer* buffer = meter::state.buffers.find(static_cast<char*>(const_cast<void*>(address)));
+    return buffer != nullptr && buffer->space == meter::Space::global ? meter::state.weight - 1 : 0;
+}
+
 extern "C" void emu_reset_counters(void) {
     meter::state.records = {};
     meter::state.residency.clear();
@@ -304,6 +312,7 @@ extern "C" void emu_reset_counters(void) {
 
 extern "C" const char* emu_counters(void) {
     static std::string& text = *new std::string;
-    text = meter::to_json(meter::state.records);
+    const meter::Records& records = meter::state.records;
+    text = records.launches.empty() && records.calls.empty() ? "" : meter::to_json(records);
     return text.c_str();
 }

@@ -17,6 +17,7 @@ struct Cost {
     uint32_t sectors;  // of global memory; waves of shared memory
     uint32_t ideal;
     uint32_t turns;    // of an atomic: the most lanes on one address
+    uint32_t lines;    // of 128 bytes of global memory
 };
 
 struct Instruction {

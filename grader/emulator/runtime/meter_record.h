@@ -36,6 +36,7 @@ namespace emulator::meter {
     COUNTER(shared_atomic_requests) \
     COUNTER(shared_atomic_operations) \
     COUNTER(shared_atomic_waves) \
+    COUNTER(l1_waves)                       /* 128-byte lines that requests to global memory touch */ \
     COUNTER(l1_hit_sectors)                 /* loads that L1 answers */ \
     COUNTER(l2_read_sectors)                /* loads that go to L2 */ \
     COUNTER(l2_write_sectors) \
@@ -81,6 +82,7 @@ struct LineCounts {
 };
 
 struct BufferCounts {
+    const char* begin;
     std::string name;
     size_t bytes;
     uint64_t read_sectors;

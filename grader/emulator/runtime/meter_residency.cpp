@@ -37,8 +37,10 @@ void Residency::end_of_launch(Buffers& buffers, Record& record) {
         sum.unique_written_sectors += written;
         sum.dram_read_sectors += read - hits;
         sum.dirty_sectors_left += std::min(buffer.dirty_sectors, written);
-        record.buffers.push_back({buffer.name, buffer.size, read, written, in_l2});
+        record.buffers.push_back({buffer.begin, buffer.name, buffer.size, read, written, in_l2});
     }
+    std::sort(record.buffers.begin(), record.buffers.end(),
+              [](const BufferCounts& a, const BufferCounts& b) { return a.begin < b.begin; });
     // More than L2 holds cannot be left: where only some turns of the blocks were run, the others push it out.
     const uint64_t room = machine.l2_bytes / 32;
     if (sum.dirty_sectors_left > room) {
