@@ -21,7 +21,7 @@ from grader.emulator.program import build, runtime_library
 PROGRAMS = Path(__file__).parent / "emulator" / "meter"
 COMPILERS = [name for name in ("g++", "clang++") if shutil.which(name)]
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.cu"))
-SAMPLED = {"sampled_uniform": ("rows", "weights")}
+SAMPLED = {"sampled_uniform": ("rows",)}
 # scaled by nothing: how much was looked at, and what is left in a cache of which blocks have a part
 UNSCALED = {"accesses", "dram_write_sectors", "dirty_sectors_left"}
 
