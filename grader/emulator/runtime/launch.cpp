@@ -10,6 +10,8 @@
 #include "error.h"
 #include "fault.h"
 #include "memory.h"
+#include "meter.h"
+#include "sampling.h"
 #include "scheduler.h"
 #include "shared.h"
 #include "signals.h"
@@ -81,6 +83,14 @@ bool check_pointers(const __emulator_pointer* pointers, int count) {
     return true;
 }
 
+// The block to run in this position; false if there is none left. While all blocks are run, the schedule
+// orders them.
+bool choose_block(uint64_t position, uint64_t blocks, bool sampled, uint64_t* number) {
+    if (sampled) return sampling.next(position, number);
+    if (position < blocks) *number = schedule.block(position, blocks);
+    return position < blocks;
+}
+
 void run_grid(const Configuration& launch, void (*entry)(const void*), const void* body) {
     const dim3& grid = launch.grid;
     const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
@@ -93,8 +103,10 @@ void run_grid(const Configuration& launch, void (*entry)(const void*), const voi
     blockDim = launch.block;
     gridDim = launch.grid;
     if (watchers != 0) watch_launch({launch.grid, launch.block, launch.shared_bytes, launch.site, launch.stream});
-    for (uint64_t position = 0; position < blocks; ++position) {
-        const uint64_t number = schedule.block(position, blocks);
+    const bool sampled = (watchers & kCounts) != 0 && sampling.on();
+    sampling.start(blocks);
+    uint64_t number = 0;
+    for (uint64_t position = 0; choose_block(position, blocks, sampled, &number); ++position) {
         blockIdx = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
                     static_cast<unsigned>(number / (uint64_t{grid.x} * grid.y))};
         if (!take_steps(block.size)) {
@@ -104,11 +116,14 @@ void run_grid(const Configuration& launch, void (*entry)(const void*), const voi
             break;
         }
         start_shared();
+        if (sampled) meter::set_weight(sampling.weight(position));
         if (watchers != 0) watch_block();
         run_block();
         if (block.abandoned) break;
         if (watchers != 0) watch_end_of_block();
+        if (sampled && position == 0) sampling.learn(meter::accesses_of_block(), meter::resident_blocks());
     }
+    meter::set_weight(1);
     if (watchers != 0) watch_end_of_launch();
     threadIdx = blockIdx = {0, 0, 0};
     blockDim = gridDim = {0, 0, 0};

@@ -12,6 +12,7 @@
 #include "launch.h"
 #include "memory.h"
 #include "shared.h"
+#include "watch.h"
 
 namespace emulator {
 namespace {
@@ -147,6 +148,9 @@ cudaError_t __emulator_memcpy(void* to, const void* from, size_t size, cudaMemcp
     const cudaError_t error = check_copy(to, from, size, kind, Site{file, line});
     const DeviceAccess access;
     if (error == cudaSuccess) std::memmove(to, from, size);
+    if (error == cudaSuccess && watchers != 0) {
+        watch_memory_call("cudaMemcpy", heap.contains(to) ? to : nullptr, heap.contains(from) ? from : nullptr, size);
+    }
     return finish(error);
 }
 
@@ -174,6 +178,7 @@ cudaError_t __emulator_memset(void* to, int value, size_t size, int line, const 
     }
     const DeviceAccess access;
     std::memset(to, value, size);
+    if (watchers != 0) watch_memory_call("cudaMemset", to, nullptr, size);
     return finish(cudaSuccess);
 }
 

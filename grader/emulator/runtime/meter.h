@@ -16,5 +16,13 @@ void end_of_thread();
 void barrier();
 void warp_operation(const Warp& warp, uint32_t lanes, int operation, bool ordered);
 void fence(int scope);
+void memory_call(const char* call, const void* to, const void* from, size_t bytes);
+
+// The next block stands for so many blocks of the grid, itself included.
+void set_weight(uint64_t blocks);
+// What a block has shown that has just ended: accesses that it made, and how many of its kind are
+// resident on a multiprocessor together.
+uint64_t accesses_of_block();
+unsigned resident_blocks();
 
 }  // namespace emulator::meter

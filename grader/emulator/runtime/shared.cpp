@@ -66,6 +66,14 @@ const Variable* holder(const Variables& variables, const void* address) {
     return at < variable.begin + variable.size ? &variable : nullptr;
 }
 
+bool tell(const Variable* variable, char** begin, size_t* size, std::string* name) {
+    if (variable == nullptr) return false;
+    *begin = variable->begin;
+    *size = variable->size;
+    *name = variable->name;
+    return true;
+}
+
 }  // namespace
 
 void prepare_shared(size_t size) {
@@ -101,6 +109,14 @@ bool is_shared(const void* address) {
     return offset < dynamic_size || holder(known_shared(), address) != nullptr;
 }
 
+bool find_shared(const void* address, char** begin, size_t* size, std::string* name) {
+    const Variable dynamic{__emulator_dynamic_shared(), dynamic_size, "dynamic shared memory"};
+    const auto offset = static_cast<size_t>(static_cast<const char*>(address) - dynamic.begin);
+    return tell(offset < dynamic_size ? &dynamic : holder(known_shared(), address), begin, size, name);
+}
+
+size_t static_shared() { return static_size; }
+
 void register_variable(const volatile void* address, size_t size, const char* name) {
     auto* begin = static_cast<char*>(const_cast<void*>(address));
     Variable& variable = device_variables()[begin];
@@ -110,6 +126,10 @@ void register_variable(const volatile void* address, size_t size, const char* na
 }
 
 bool is_variable(const void* address) { return holder(device_variables(), address) != nullptr; }
+
+bool find_variable(const void* address, char** begin, size_t* size, std::string* name) {
+    return tell(holder(device_variables(), address), begin, size, name);
+}
 
 }  // namespace emulator
 

@@ -19,9 +19,14 @@ void start_shared();
 std::string describe_dynamic_shared(const void* address);
 // Whether the address lies in shared memory: static as far as it was met, or dynamic.
 bool is_shared(const void* address);
+// The shared variable, or all of dynamic shared memory, that holds the address; false if there is none.
+bool find_shared(const void* address, char** begin, size_t* size, std::string* name);
+// Bytes of the static shared variables that the running block has met.
+size_t static_shared();
 
 // __device__, __constant__ and __managed__ variables.
 void register_variable(const volatile void* address, size_t size, const char* name);
 bool is_variable(const void* address);
+bool find_variable(const void* address, char** begin, size_t* size, std::string* name);
 
 }  // namespace emulator

@@ -51,6 +51,9 @@ void watch_fence(int scope) {
     if (checking()) checker::fence(scope);
     if (counting()) meter::fence(scope);
 }
+void watch_memory_call(const char* call, const void* to, const void* from, size_t bytes) {
+    if (counting()) meter::memory_call(call, to, from, bytes);
+}
 
 }  // namespace emulator
 
@@ -59,7 +62,3 @@ extern "C" void emu_watch(unsigned who) { emulator::watchers = who; }
 extern "C" const char* emu_findings(void) { return ""; }
 extern "C" void emu_clear_findings(void) {}
 extern "C" void emu_uninitialised(void*, size_t) {}
-extern "C" const char* emu_counters(void) { return ""; }
-extern "C" void emu_reset_counters(void) {}
-extern "C" void emu_sample(unsigned, uint64_t) {}
-extern "C" void emu_set_machine(const char*) {}

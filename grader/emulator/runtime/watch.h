@@ -46,5 +46,7 @@ void watch_barrier();
 // accesses before it happen before those after it (__syncwarp, but not a shuffle).
 void watch_warp_operation(const Warp& warp, uint32_t lanes, int operation, bool ordered);
 void watch_fence(int scope);  // 1 block, 2 device, 3 system
+// The host has copied or filled memory; a null pointer is memory of the host.
+void watch_memory_call(const char* call, const void* to, const void* from, size_t bytes);
 
 }  // namespace emulator

@@ -6,7 +6,19 @@
 #include "keywords.h"
 #include "vector_types.h"
 
+// Blocks that are not run because the running one stands for them, if the address is global memory.
+extern "C" unsigned long long __emulator_others(const volatile void* __address);
+
 namespace __emulator {
+// Counters count for blocks that are not run, too, as if those had come just before: a last block sees
+// that it is the last one, and a queue of work runs out. Nobody is told of these accesses.
+template <class _Type, class _Operation>
+__attribute__((noinline, no_sanitize("thread"))) void __count_others(_Type* __address, _Operation __operation) {
+    for (unsigned long long __left = __emulator_others(__address); __left != 0; --__left) {
+        *__address = __operation(*__address);
+    }
+}
+
 template <class _Type, class _Operation>
 __EMULATOR_INLINE__ _Type __atomic(_Type* __address, _Operation __operation) {
     volatile _Type* __cell = __address;
@@ -27,19 +39,32 @@ __EMULATOR_INLINE__ _Type __atomic(_Type* __address, _Operation __operation) {
     static __EMULATOR_INLINE__ _type _name##_system(_type* __address, _type __value) { \
         return _name(__address, __value); \
     }
+// The same for those that count.
+#define __EMULATOR_COUNTER__(_name, _type, _expression) \
+    static __EMULATOR_INLINE__ _type _name(_type* __address, _type __value) { \
+        const auto __next = [=](_type __old) { return static_cast<_type>(_expression); }; \
+        ::__emulator::__count_others(__address, __next); \
+        return ::__emulator::__atomic(__address, __next); \
+    } \
+    static __EMULATOR_INLINE__ _type _name##_block(_type* __address, _type __value) { \
+        return _name(__address, __value); \
+    } \
+    static __EMULATOR_INLINE__ _type _name##_system(_type* __address, _type __value) { \
+        return _name(__address, __value); \
+    }
 #define __EMULATOR_ATOMIC_INTEGERS__(_name, _expression) \
     __EMULATOR_ATOMIC__(_name, int, _expression) \
     __EMULATOR_ATOMIC__(_name, unsigned int, _expression) \
     __EMULATOR_ATOMIC__(_name, unsigned long long, _expression)
 
 // int overflows wrap on the device
-__EMULATOR_ATOMIC__(atomicAdd, int, static_cast<unsigned>(__old) + static_cast<unsigned>(__value))
-__EMULATOR_ATOMIC__(atomicAdd, unsigned int, __old + __value)
-__EMULATOR_ATOMIC__(atomicAdd, unsigned long long, __old + __value)
+__EMULATOR_COUNTER__(atomicAdd, int, static_cast<unsigned>(__old) + static_cast<unsigned>(__value))
+__EMULATOR_COUNTER__(atomicAdd, unsigned int, __old + __value)
+__EMULATOR_COUNTER__(atomicAdd, unsigned long long, __old + __value)
 __EMULATOR_ATOMIC__(atomicAdd, float, __old + __value)
 __EMULATOR_ATOMIC__(atomicAdd, double, __old + __value)
-__EMULATOR_ATOMIC__(atomicSub, int, static_cast<unsigned>(__old) - static_cast<unsigned>(__value))
-__EMULATOR_ATOMIC__(atomicSub, unsigned int, __old - __value)
+__EMULATOR_COUNTER__(atomicSub, int, static_cast<unsigned>(__old) - static_cast<unsigned>(__value))
+__EMULATOR_COUNTER__(atomicSub, unsigned int, __old - __value)
 __EMULATOR_ATOMIC_INTEGERS__(atomicMin, __value < __old ? __value : __old)
 __EMULATOR_ATOMIC__(atomicMin, long long, __value < __old ? __value : __old)
 __EMULATOR_ATOMIC_INTEGERS__(atomicMax, __old < __value ? __value : __old)
@@ -49,9 +74,10 @@ __EMULATOR_ATOMIC_INTEGERS__(atomicOr, __old | __value)
 __EMULATOR_ATOMIC_INTEGERS__(atomicXor, __old ^ __value)
 __EMULATOR_ATOMIC_INTEGERS__(atomicExch, __value)
 __EMULATOR_ATOMIC__(atomicExch, float, __value)
-__EMULATOR_ATOMIC__(atomicInc, unsigned int, __old >= __value ? 0u : __old + 1)
-__EMULATOR_ATOMIC__(atomicDec, unsigned int, __old == 0 || __old > __value ? __value : __old - 1)
+__EMULATOR_COUNTER__(atomicInc, unsigned int, __old >= __value ? 0u : __old + 1)
+__EMULATOR_COUNTER__(atomicDec, unsigned int, __old == 0 || __old > __value ? __value : __old - 1)
 #undef __EMULATOR_ATOMIC_INTEGERS__
+#undef __EMULATOR_COUNTER__
 #undef __EMULATOR_ATOMIC__
 
 #define __EMULATOR_CAS__(_type) \

@@ -38,12 +38,15 @@ const char* emu_findings(void);
 void emu_clear_findings(void);
 /* The bytes hold a pattern that stands for "not written yet": reading them is a fault. */
 void emu_uninitialised(void* begin, size_t size);
-/* What was counted since emu_reset_counters() as JSON; "" if there was no launch. */
+/* What was counted since emu_reset_counters() as JSON; "" if there was no launch. Valid until the next call. */
 const char* emu_counters(void);
+/* Start from nothing, with cold caches. */
 void emu_reset_counters(void);
-/* Counted launches of more blocks than this run only some of them, and at most so many accesses. 0: all. */
+/* While counting, run only about so many blocks of a launch, or as many as make about so many accesses to memory.
+   The others are not run, so results are wrong. 0 blocks: run all. */
 void emu_sample(unsigned blocks, uint64_t accesses);
-/* The machine whose caches and limits are counted with: "sms=132 l2_bytes=52428800 ...". */
+/* The machine whose caches and limits are counted with, as "sms=132 l2_bytes=52428800 registers:kernel=40 ...";
+   the keys, and an H200's numbers for those that are not given, are in runtime/machine.h. */
 void emu_set_machine(const char* values);
 /* Device memory that holds zeros and takes memory of the host only where it is written; null if there is none. */
 void* emu_allocate_zeros(size_t bytes);
