@@ -31,6 +31,17 @@ class Line(msgspec.Struct, frozen=True):
     ideal_waves: float = 0.0
 
 
+class Buffer(msgspec.Struct, frozen=True):
+    """What a launch asked of one array: sectors that it read before it wrote them, and sectors that
+    it wrote, each once. in_l2: the share of what it read that earlier launches had left there."""
+
+    name: str
+    bytes: int
+    read_sectors: float
+    written_sectors: float
+    in_l2: float
+
+
 class Launch(msgspec.Struct, frozen=True):
     """One launch of a kernel. `sampled_blocks` were run; `truncated`: not to their end, so that the
     counts are too small. blocks_per_sm: as many are resident together on a multiprocessor."""
@@ -47,6 +58,7 @@ class Launch(msgspec.Struct, frozen=True):
     blocks_per_sm: int
     counters: dict[str, float]
     lines: list[Line]
+    buffers: list[Buffer] = []
 
     @property
     def blocks(self) -> int:
@@ -56,6 +68,21 @@ class Launch(msgspec.Struct, frozen=True):
     def threads(self) -> int:
         """Threads of a block."""
         return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        """Warps of the grid."""
+        return self.blocks * -(-self.threads // 32)
+
+    @property
+    def coverage(self) -> float:
+        """How much of its work a truncated launch has done, by how much of its arrays it has
+        touched; 1 for others."""
+        size = sum(buffer.bytes for buffer in self.buffers)
+        touched = sum(32 * (one.read_sectors + one.written_sectors) for one in self.buffers)
+        if not self.truncated or not size or not touched:
+            return 1.0
+        return min(1.0, touched / size)
 
 
 class ApiCall(msgspec.Struct, frozen=True):
