@@ -173,6 +173,16 @@ inline void remember_read(const Context& context, Cell& cell, unsigned mask) {
     cell.read_site = context.site;
 }
 
+// Whether the last write is worth more than an atomic that follows: atomics do not race with each other, but
+// a plain write before them may race with those of other threads, and one atomic with another thread's read.
+inline bool says_more(const Context& context, Stamp write, unsigned mask) {
+    if (!write.touches(mask) || write.interval() < context.floor) return false;
+    const bool atomic = write.is_atomic() && !write.is_volatile();
+    if (write.interval() != now.interval) return !atomic && !context.shared && write.interval() >= now.block;
+    if (write.thread() == context.stamp.thread()) return !atomic;
+    return !happened_before(write, *context.thread);
+}
+
 inline void check_reads(const Context& context, Cell& cell, unsigned mask) {
     if (cell.read.interval() == 0) return;
     check_against(context, Touch::read, cell.read, cell.read_site, mask);
@@ -202,8 +212,10 @@ void check_word(const Context& context, Cell& cell, unsigned mask) {
     }
     check_reads(context, cell, mask);
     if (__builtin_expect(!looks.empty(), 0) && context.touch == Touch::atomic) forget_looks(context);
-    cell.write = context.stamp.of_bytes(mask);
-    cell.write_site = context.site;
+    if (context.touch != Touch::atomic || !says_more(context, cell.write, mask)) {
+        cell.write = context.stamp.of_bytes(mask);
+        cell.write_site = context.site;
+    }
     if (mask == 15 || cell.read.touches(mask)) {
         cell.read = Stamp();
         cell.second = 0;

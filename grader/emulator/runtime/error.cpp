@@ -90,7 +90,7 @@ cudaError_t finish(cudaError_t error, const Site& site) {
     if (error != cudaSuccess && error != cudaErrorNotReady) {
         last = error;
         site_of_last = site;
-        asked = false;
+        asked = site.file == nullptr;
     }
     return error;
 }

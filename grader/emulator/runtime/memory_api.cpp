@@ -24,7 +24,7 @@ EMULATOR_EARLY std::map<const char*, size_t> pinned;  // ranges of host memory, 
 cudaError_t reject(cudaError_t error, const Site& site, const std::string& sentence) {
     if (sticky_error() != cudaSuccess) return sticky_error();
     record_error(Kind::api, site, sentence);
-    return finish(error, site);
+    return finish(error);
 }
 
 bool checking() { return (watchers & kChecks) != 0; }

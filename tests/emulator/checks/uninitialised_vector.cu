@@ -1,0 +1,12 @@
+__global__ void copy(const float4* x, float4* out) {
+    float4 v = x[threadIdx.x];  // expect: error uninitialised_read
+    out[threadIdx.x] = v;
+}
+
+int main() {
+    float4 *x, *out;
+    cudaMalloc(&x, 512);
+    cudaMalloc(&out, 512);
+    copy<<<1, 32>>>(x, out);
+    cudaDeviceSynchronize();
+}
