@@ -185,9 +185,14 @@ inline bool says_more(const Context& context, Stamp write, unsigned mask) {
 
 inline void check_reads(const Context& context, Cell& cell, unsigned mask) {
     if (cell.read.interval() == 0) return;
+    const Stamp second = Stamp::joined(cell.read.interval(), cell.second);
+    if (context.touch == Touch::atomic && cell.read.interval() == now.interval) {
+        // A thread that has looked itself before its atomic: so do the others.
+        const unsigned mine = context.stamp.thread();
+        if (cell.read.thread() == mine || (cell.second != 0 && second.thread() == mine)) return;
+    }
     check_against(context, Touch::read, cell.read, cell.read_site, mask);
-    if (cell.second == 0) return;
-    check_against(context, Touch::read, Stamp::joined(cell.read.interval(), cell.second), cell.read_site, mask);
+    if (cell.second != 0) check_against(context, Touch::read, second, cell.read_site, mask);
 }
 
 }  // namespace

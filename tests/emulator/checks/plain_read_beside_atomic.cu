@@ -2,8 +2,8 @@ __global__ void count(int* out) {
     __shared__ int total;
     if (threadIdx.x == 0) total = 0;
     __syncthreads();
-    atomicAdd(&total, 1);
-    out[threadIdx.x] = total;  // expect: warning mixed_atomic
+    if (threadIdx.x < 32) atomicAdd(&total, 1);
+    if (threadIdx.x >= 32) out[threadIdx.x] = total;  // expect: warning mixed_atomic
 }
 
 int main() {
