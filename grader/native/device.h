@@ -137,7 +137,9 @@ inline void copy_in(std::uintptr_t to, const py::buffer& from) {
 
 // Starts, but does not wait for, the work on stream() that puts the data in place.
 inline void produce() {
-#ifndef __CUDA_EMULATOR__
+#ifdef __CUDA_EMULATOR__
+    emu_inputs_ready_on(stream());
+#else
     check(Production::line().start(stream()));
 #endif
 }
@@ -145,7 +147,9 @@ inline void produce() {
 // Enqueues, behind what the launcher put on stream(), the copies that copy_out() reads. An error is
 // most likely one of the launcher's kernels, and synchronize() reports it.
 inline void collect() {
-#ifndef __CUDA_EMULATOR__
+#ifdef __CUDA_EMULATOR__
+    emu_outputs_taken_on(stream());
+#else
     static_cast<void>(Production::line().collect(stream()));
 #endif
 }

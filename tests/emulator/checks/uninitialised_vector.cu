@@ -1,6 +1,5 @@
 __global__ void copy(const float4* x, float4* out) {
-    float4 v = x[threadIdx.x];  // expect: error uninitialised_read
-    out[threadIdx.x] = v;
+    out[threadIdx.x] = x[threadIdx.x];  // expect: error uninitialised_read
 }
 
 int main() {
