@@ -263,6 +263,7 @@ inline void schedule([[maybe_unused]] std::uint64_t seed,
                      [[maybe_unused]] std::uint64_t step_budget) {
 #ifdef __CUDA_EMULATOR__
     emu_clear_fault();  // notes of the call before must not explain this one
+    emu_clear_findings();
     emu_set_schedule(seed);
     emu_set_step_budget(step_budget);
 #endif

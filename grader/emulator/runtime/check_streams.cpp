@@ -253,6 +253,7 @@ using namespace emulator;
 using namespace emulator::checker;
 
 extern "C" void emu_inputs_ready_on(void* stream) {
+    heap.begin_call();
     if ((watchers & kChecks) == 0) return;
     ++now.interval;
     state.in_call = true;
@@ -260,18 +261,20 @@ extern "C" void emu_inputs_ready_on(void* stream) {
     state.first_of_call = state.operations.size();
     begin_operation(stream, Site{}, "work that makes the inputs");
     state.produced = state.operations.back().number;
-    heap.begin_call();
 }
 
-extern "C" void emu_outputs_taken_on(void* stream) {
-    if ((watchers & kChecks) == 0 || !state.in_call) return;
+static void check_outputs(const void* stream) {
     const Clock& clock = arrive(number_of(stream));
     for (size_t i = state.first_of_call; i < state.operations.size(); ++i) {
         const Operation& operation = state.operations[i];
         if (is_done(operation, clock)) continue;
         for (const Allocation* array : operation.arrays) report_call(operation, array, ", which is taken away on");
     }
-    heap.end_call();
-    find_leaks();
     state.in_call = false;
+}
+
+extern "C" void emu_outputs_taken_on(void* stream) {
+    if ((watchers & kChecks) != 0 && state.in_call) check_outputs(stream);
+    heap.end_call();
+    find_leaks();  // of calls that nobody watched, too
 }
