@@ -7,7 +7,8 @@ else must reach the compiler exactly as the student wrote it. Nothing ever moves
 
     k<<<g, b, s>>>(x)           ->  (::__emulator::configure(g, b, s), k(x))
     __global__ void k(...) {B}  ->  void k(...) { __EMULATOR_KERNEL__(k, ...) {B}; }
-    __shared__ float s[32];     ->  the same, and a call that gives it fresh (NaN) bytes per block
+    __shared__ float s[32];     ->  a member of a static structure with room around it,
+                                    and a call that gives it fresh (NaN) bytes per block
     extern __shared__ float s[] ->  a reference to the block's dynamic shared memory
     for (...) / while (...)     ->  the same, and a step counted, so that endless loops end
 A kernel is thus an ordinary function whose body became a lambda: called on the host, it runs the

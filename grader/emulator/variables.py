@@ -57,10 +57,41 @@ class Variables(Edits):
             return
         self._refuse_initializer(position + 1, end)
         if source.scope[position].function or source.macro:
-            calls = "".join(f" __EMULATOR_SHARED__({source.at(name)});" for name in names)
+            register = "__EMULATOR_SHARED__"
         else:
-            calls = "".join(f" __EMULATOR_SHARED_GLOBAL__({source.at(name)});" for name in names)
-        self._insert_after(end, calls)
+            register = "__EMULATOR_SHARED_GLOBAL__"
+        room, made = "0", ""
+        if names and not self._declares_type(start, end):
+            room, made = "__EMULATOR_ROOM_BYTES__", self._make_room(start, position, end, names)
+        calls = "".join(f" {register}({room}, {source.at(name)});" for name in names)
+        self._insert_after(end, made + calls)
+
+    def _declares_type(self, start: int, end: int) -> bool:
+        """struct Name {...} variable: the name is for what follows, too."""
+        words = [self.source.at(at) for at in range(start, end)]
+        return any(
+            word in ("struct", "union", "class", "enum") and words[i + 1 : i + 2] != ["{"]
+            for i, word in enumerate(words)
+        ) and "{" in words
+
+    def _make_room(self, start: int, position: int, end: int, names: list[int]) -> str:
+        """Make the variables members of a structure with room around each, so that an access beyond
+        one meets no other; returns what makes their names known behind it."""
+        first = self.source.at(names[0])
+        self._insert_before(start, f"__EMULATOR_ROOM__({first}) ")
+        self._blank(position)
+        for name in names:
+            after = self._declarator_end(name, end)
+            self._insert_before(after, f", __room_after_{self.source.at(name)}")
+        known = "".join(f" __EMULATOR_IN_ROOM__({first}, {self.source.at(name)});" for name in names)
+        return f" __EMULATOR_ROOM_ENDS__({first});{known}"
+
+    def _declarator_end(self, name: int, end: int) -> int:
+        """Position of the comma or semicolon behind the declarator of `name`."""
+        at = name + 1
+        while at < end and self.source.at(at) != ",":
+            at = self.source.partner.get(at, at) + 1
+        return at
 
     def _refuse_initializer(self, start: int, end: int) -> None:
         """nvcc does so too: no thread could be the one that initialises."""

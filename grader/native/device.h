@@ -137,7 +137,9 @@ inline void copy_in(std::uintptr_t to, const py::buffer& from) {
 
 // Starts, but does not wait for, the work on stream() that puts the data in place.
 inline void produce() {
-#ifndef __CUDA_EMULATOR__
+#ifdef __CUDA_EMULATOR__
+    emu_inputs_ready_on(stream());
+#else
     check(Production::line().start(stream()));
 #endif
 }
@@ -145,7 +147,9 @@ inline void produce() {
 // Enqueues, behind what the launcher put on stream(), the copies that copy_out() reads. An error is
 // most likely one of the launcher's kernels, and synchronize() reports it.
 inline void collect() {
-#ifndef __CUDA_EMULATOR__
+#ifdef __CUDA_EMULATOR__
+    emu_outputs_taken_on(stream());
+#else
     static_cast<void>(Production::line().collect(stream()));
 #endif
 }
@@ -259,6 +263,7 @@ inline void schedule([[maybe_unused]] std::uint64_t seed,
                      [[maybe_unused]] std::uint64_t step_budget) {
 #ifdef __CUDA_EMULATOR__
     emu_clear_fault();  // notes of the call before must not explain this one
+    emu_clear_findings();
     emu_set_schedule(seed);
     emu_set_step_budget(step_budget);
 #endif

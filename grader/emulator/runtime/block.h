@@ -67,7 +67,8 @@ struct Block {
     void* hub = nullptr;       // the context of run_block
     bool abandoned = false;    // a fault ended the kernel
     void (*entry)(const void*) = nullptr;
-    const void* body = nullptr;
+    const void* body = nullptr;  // the kernel's parameters among it
+    size_t body_size = 0;
 };
 
 extern Block block;

@@ -4,6 +4,7 @@
 
 #include "../include/emulator/control.h"
 #include "../include/emulator/runtime_api.h"
+#include "check_streams.h"
 #include "error.h"
 #include "launch.h"
 #include "memory.h"
@@ -149,7 +150,11 @@ cudaError_t __emulator_max_active_blocks(int* blocks, const void* function, int 
 
 int __emulator_multiprocessors(void) { return kMultiprocessors; }
 
-cudaError_t cudaDeviceSynchronize(void) { return finish(cudaSuccess); }
+cudaError_t cudaDeviceSynchronize(void) {
+    const Turn mine;
+    checker::wait_for_device();
+    return finish(cudaSuccess);
+}
 cudaError_t cudaDeviceReset(void) { return finish(cudaSuccess); }
 cudaError_t cudaGetDeviceCount(int* count) {
     *count = 1;

@@ -7,6 +7,8 @@ namespace {
 
 cudaError_t sticky = cudaSuccess;
 cudaError_t last = cudaSuccess;
+Site site_of_last;
+bool asked = true;  // somebody has looked at `last`
 
 struct Description {
     cudaError_t error;
@@ -83,13 +85,27 @@ void set_sticky_error(cudaError_t error) {
 }
 cudaError_t sticky_error() { return sticky; }
 
-cudaError_t finish(cudaError_t error) {
+cudaError_t finish(cudaError_t error, const Site& site) {
     if (sticky != cudaSuccess) return sticky;
-    if (error != cudaSuccess && error != cudaErrorNotReady) last = error;
+    if (error != cudaSuccess && error != cudaErrorNotReady) {
+        last = error;
+        site_of_last = site;
+        asked = site.file == nullptr;
+    }
     return error;
 }
 
-void clear_errors() { sticky = last = cudaSuccess; }
+cudaError_t finish(cudaError_t error) { return finish(error, Site{}); }
+
+Forgotten forgotten_error() {
+    if (asked || sticky != cudaSuccess) return {cudaSuccess, Site{}};
+    return {last, site_of_last};
+}
+
+void clear_errors() {
+    sticky = last = cudaSuccess;
+    asked = true;
+}
 
 }  // namespace emulator
 
@@ -99,9 +115,13 @@ extern "C" cudaError_t cudaGetLastError(void) {
     if (sticky != cudaSuccess) return sticky;
     const cudaError_t error = last;
     last = cudaSuccess;
+    asked = true;
     return error;
 }
-extern "C" cudaError_t cudaPeekAtLastError(void) { return sticky != cudaSuccess ? sticky : last; }
+extern "C" cudaError_t cudaPeekAtLastError(void) {
+    asked = true;
+    return sticky != cudaSuccess ? sticky : last;
+}
 extern "C" const char* cudaGetErrorString(cudaError_t error) {
     const Description* description = describe(error);
     return description != nullptr ? description->text : "unrecognized error code";

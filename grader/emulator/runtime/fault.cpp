@@ -7,6 +7,7 @@
 
 #include "../include/emulator/control.h"
 #include "error.h"
+#include "findings.h"
 #include "launch.h"
 #include "scheduler.h"
 
@@ -45,6 +46,8 @@ Meaning meaning(Kind kind) {
 }
 
 void keep(Report& report, const char* kind, const std::string& place, const std::string& sentence) {
+    const bool is_note = &report == &note_report;
+    add_fault(is_note ? "undefined_shuffle" : kind, place, sentence, is_note ? Severity::warning : Severity::error);
     if (report.set) return;
     report = {true, kind, (place.empty() ? "" : place + ": ") + sentence};
 }

@@ -15,10 +15,30 @@ inline __attribute__((always_inline)) bool watched() {
 }
 
 inline __attribute__((always_inline)) void touch(const volatile void* address, size_t size, bool write, bool atomic,
-                                                 const void* instruction) {
+                                                 const void* instruction, bool is_volatile = false,
+                                                 bool aligned = true) {
     if (!watched()) return;
     watch_access({static_cast<char*>(const_cast<void*>(address)), static_cast<uint32_t>(size), write, atomic,
-                  instruction});
+                  instruction, is_volatile, false, aligned});
+}
+
+// An atomic operation of device code is a read and a write, both volatile (atomics.h). It has announced itself
+// and is told of as one access when it reads.
+const volatile void* atomic_address = nullptr;
+enum class Atomic { none, reads, writes } atomic_step = Atomic::none;
+bool atomic_is_store = false;
+
+inline __attribute__((always_inline)) void touch_volatile(const volatile void* address, size_t size, bool write,
+                                                          const void* instruction, bool aligned) {
+    if (!watched()) return;
+    if (__builtin_expect(atomic_step != Atomic::none && address == atomic_address, 0)) {
+        const bool first = atomic_step == Atomic::reads && !write;
+        atomic_step = first ? Atomic::writes : Atomic::none;
+        auto* cell = static_cast<char*>(const_cast<void*>(address));
+        if (first) watch_access({cell, static_cast<uint32_t>(size), true, true, instruction, false, atomic_is_store, aligned});
+        return;
+    }
+    touch(address, size, write, false, instruction, true, aligned);
 }
 
 }  // namespace
@@ -27,52 +47,55 @@ inline __attribute__((always_inline)) void touch(const volatile void* address, s
 
 extern "C" {
 
-#define ACCESS(name, size) \
-    void __tsan_##name##read##size(void* address) { touch(address, size, false, false, HERE); } \
-    void __tsan_##name##write##size(void* address) { touch(address, size, true, false, HERE); } \
+#define ACCESS(name, size, access) \
+    void __tsan_##name##read##size(void* address) { access(address, size, false); } \
+    void __tsan_##name##write##size(void* address) { access(address, size, true); } \
     void __tsan_##name##read_write##size(void* address) { \
-        touch(address, size, false, false, HERE); \
-        touch(address, size, true, false, HERE); \
+        access(address, size, false); \
+        access(address, size, true); \
     }
-#define ACCESSES(name) ACCESS(name, 1) ACCESS(name, 2) ACCESS(name, 4) ACCESS(name, 8) ACCESS(name, 16)
-ACCESSES()
-ACCESSES(unaligned_)
-ACCESSES(volatile_)
-ACCESSES(unaligned_volatile_)
+#define ACCESSES(name, access) \
+    ACCESS(name, 1, access) ACCESS(name, 2, access) ACCESS(name, 4, access) ACCESS(name, 8, access) ACCESS(name, 16, access)
+#define PLAIN(address, size, write) touch(address, size, write, false, HERE)
+#define UNALIGNED(address, size, write) touch(address, size, write, false, HERE, false, false)
+#define VOLATILE(address, size, write) touch_volatile(address, size, write, HERE, true)
+#define UNALIGNED_VOLATILE(address, size, write) touch_volatile(address, size, write, HERE, false)
+ACCESSES(, PLAIN)
+ACCESSES(unaligned_, UNALIGNED)
+ACCESSES(volatile_, VOLATILE)
+ACCESSES(unaligned_volatile_, UNALIGNED_VOLATILE)
 
-void __tsan_read_range(void* address, size_t size) { touch(address, size, false, false, HERE); }
-void __tsan_write_range(void* address, size_t size) { touch(address, size, true, false, HERE); }
+// What follows at the address is an atomic operation; a store is one that does not look at the old value.
+void __emulator_atomic(const volatile void* address, bool store) {
+    if (!watched()) return;
+    atomic_address = address;
+    atomic_step = Atomic::reads;
+    atomic_is_store = store;
+}
+
+void __tsan_read_range(void* address, size_t size) { touch(address, size, false, false, HERE, false, false); }
+void __tsan_write_range(void* address, size_t size) { touch(address, size, true, false, HERE, false, false); }
 
 // Copies of whole objects: clang++ calls the first three by itself, cuda_runtime.h sends memcpy and its kin
 // to the others.
-void* __tsan_memcpy(void* to, const void* from, size_t size) {
-    touch(from, size, false, false, HERE);
-    touch(to, size, true, false, HERE);
-    return std::memcpy(to, from, size);
-}
-void* __tsan_memmove(void* to, const void* from, size_t size) {
-    touch(from, size, false, false, HERE);
-    touch(to, size, true, false, HERE);
-    return std::memmove(to, from, size);
-}
-void* __tsan_memset(void* to, int value, size_t size) {
-    touch(to, size, true, false, HERE);
-    return std::memset(to, value, size);
-}
-void* __emulator_copy(void* to, const void* from, size_t size) {
-    touch(from, size, false, false, HERE);
-    touch(to, size, true, false, HERE);
-    return std::memcpy(to, from, size);
-}
-void* __emulator_move(void* to, const void* from, size_t size) {
-    touch(from, size, false, false, HERE);
-    touch(to, size, true, false, HERE);
-    return std::memmove(to, from, size);
-}
-void* __emulator_fill(void* to, int value, size_t size) {
-    touch(to, size, true, false, HERE);
-    return std::memset(to, value, size);
-}
+#define COPY(name, function) \
+    void* name(void* to, const void* from, size_t size) { \
+        touch(from, size, false, false, HERE, false, false); \
+        touch(to, size, true, false, HERE, false, false); \
+        if (watched()) watch_copy(static_cast<char*>(to), static_cast<const char*>(from), size); \
+        return std::function(to, from, size); \
+    }
+#define FILL(name) \
+    void* name(void* to, int value, size_t size) { \
+        touch(to, size, true, false, HERE, false, false); \
+        return std::memset(to, value, size); \
+    }
+COPY(__tsan_memcpy, memcpy)
+COPY(__tsan_memmove, memmove)
+FILL(__tsan_memset)
+COPY(__emulator_copy, memcpy)
+COPY(__emulator_move, memmove)
+FILL(__emulator_fill)
 
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}

@@ -166,7 +166,7 @@ extern "C" void __emulator_launched(void) {
 }
 
 extern "C" void __emulator_run(const char* name, const __emulator_pointer* pointers, int count,
-                               void (*entry)(const void*), const void* body) {
+                               void (*entry)(const void*), const void* body, size_t size) {
     if (current != nullptr) {
         fault(Kind::unsupported, Site{}, std::string("kernel ") + name + " was called by device code");
     }
@@ -185,6 +185,7 @@ extern "C" void __emulator_run(const char* name, const __emulator_pointer* point
         finish(cudaErrorInvalidConfiguration);
         return;
     }
+    block.body_size = size;
     if (check_pointers(pointers, count)) run_grid(launch, entry, body);
 }
 

@@ -28,7 +28,7 @@ size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * 
 }  // namespace
 
 bool DeviceHeap::reserve() {
-    if (base_ != nullptr) return true;
+    if (reserved_ != 0) return true;
     for (size_t size = size_t{256} << 30; size >= size_t{1} << 30; size /= 2) {
         void* memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) continue;
@@ -73,8 +73,9 @@ void* DeviceHeap::allocate(size_t size, const Site& site, bool managed, Content 
     if (opened_ == 0 && !managed) mprotect(pages, bytes, PROT_NONE);
     // At the end of its pages, so that the first access past it meets the page that is not there.
     char* begin = pages + bytes - padded;
-    allocations_[begin] = {begin, size, bytes, "", site, managed, false, begin, size};
+    allocations_[begin] = {begin, size, bytes, "", site, managed, false, begin, size, false, 0, call_};
     used_ += padded;
+    ++changes_;
     return begin;
 }
 
@@ -87,6 +88,7 @@ bool DeviceHeap::release(void* pointer) {
     madvise(pages, allocation.pages, MADV_DONTNEED);
     mprotect(pages, allocation.pages, PROT_NONE);
     allocation.freed = true;
+    ++changes_;
     used_ -= padded;
     return true;
 }
@@ -107,10 +109,6 @@ void DeviceHeap::close() {
     if (--opened_ == 0) protect_all(PROT_NONE);
 }
 
-bool DeviceHeap::contains(const void* address) const {
-    return base_ != nullptr && static_cast<size_t>(static_cast<const char*>(address) - base_) < reserved_;
-}
-
 const Allocation* DeviceHeap::nearest(const void* address) const {
     auto it = allocations_.upper_bound(static_cast<const char*>(address));
     return it == allocations_.begin() ? nullptr : &std::prev(it)->second;
@@ -125,7 +123,20 @@ Allocation* DeviceHeap::find(const void* address) {
     return inside && !allocation.freed ? &allocation : nullptr;
 }
 
-static std::string name_of(const Allocation& allocation) {
+Allocation* DeviceHeap::around(const void* address) {
+    if (!contains(address)) return nullptr;
+    const auto* at = static_cast<const char*>(address);
+    auto it = allocations_.upper_bound(at);
+    if (it != allocations_.begin()) {
+        Allocation& before = std::prev(it)->second;
+        if (!before.freed && at < before.begin + round_up(before.size == 0 ? 1 : before.size, kAlignment)) return &before;
+    }
+    if (it == allocations_.end() || it->second.freed) return nullptr;
+    Allocation& after = it->second;
+    return at >= after.begin - reinterpret_cast<uintptr_t>(after.begin) % page_size() ? &after : nullptr;
+}
+
+std::string describe_allocation(const Allocation& allocation) {
     std::string text = allocation.name.empty() ? "an allocation" : "`" + allocation.name + "`";
     text += " (" + std::to_string(allocation.shown_size) + " bytes";
     if (allocation.name.empty() && allocation.site.file != nullptr) text += " allocated at " + allocation.site.text();
@@ -144,18 +155,18 @@ std::string describe_address(const void* address) {
     const Allocation* before = heap.nearest(address);
     if (before == nullptr) return "before the first allocation";
     if (at >= before->shown_begin && at < before->shown_end()) {
-        return (before->freed ? "inside freed memory, " : "inside ") + name_of(*before);
+        return (before->freed ? "inside freed memory, " : "inside ") + describe_allocation(*before);
     }
     if (at < before->shown_begin) {
-        return std::to_string(before->shown_begin - at) + " bytes before the start of " + name_of(*before);
+        return std::to_string(before->shown_begin - at) + " bytes before the start of " + describe_allocation(*before);
     }
     const Allocation* after = heap.nearest(reinterpret_cast<const void*>(~uintptr_t{0} >> 1));
     for (const Allocation* next = after; next != nullptr && next->begin > at; next = heap.nearest(next->begin - 1)) after = next;
     const auto past = static_cast<size_t>(at - before->shown_end());
     if (after != nullptr && after->begin > at && static_cast<size_t>(after->shown_begin - at) < past) {
-        return std::to_string(after->shown_begin - at) + " bytes before the start of " + name_of(*after);
+        return std::to_string(after->shown_begin - at) + " bytes before the start of " + describe_allocation(*after);
     }
-    return std::to_string(past) + " bytes past the end of " + name_of(*before);
+    return std::to_string(past) + " bytes past the end of " + describe_allocation(*before);
 }
 
 // Static data of a loaded module counts as device memory: it may be a variable that could not be registered.

@@ -20,6 +20,9 @@ struct Allocation {
     bool freed;
     char* shown_begin;  // what messages speak of: the array inside, where a program put guards around it
     size_t shown_size;
+    bool is_array = false;    // named by emu_name_array
+    uint32_t touched_in = 0;  // the launch that touched it last, as the checkers count
+    unsigned call = 0;        // in which it was made (emu_inputs_ready_on), 0 outside of any
 
     char* end() const { return begin + size; }
     char* shown_end() const { return shown_begin + shown_size; }
@@ -38,7 +41,19 @@ public:
     const Allocation* nearest(const void* address) const;
     // The live allocation that holds the address.
     Allocation* find(const void* address);
-    bool contains(const void* address) const;  // the reserved range
+    // The live allocation on whose pages the address lies: in it, or beside it.
+    Allocation* around(const void* address);
+    bool contains(const void* address) const {  // the reserved range
+        return static_cast<size_t>(static_cast<const char*>(address) - base_) < reserved_;
+    }
+    const std::map<const char*, Allocation>& allocations() const { return allocations_; }
+
+    // Grows whenever an allocation is made or goes away.
+    size_t changes() const { return changes_; }
+
+    // Calls of a program around the emulator, to tell what was allocated in which.
+    void begin_call() { call_ = ++calls_; }
+    void end_call() { call_ = 0; }
 
     // Host code cannot touch device memory, except managed memory: it is closed outside of kernels
     // and of the functions that copy. Calls nest.
@@ -60,6 +75,9 @@ private:
     size_t capacity_ = size_t{16} << 30;
     size_t used_ = 0;
     int opened_ = 0;
+    size_t changes_ = 0;
+    unsigned calls_ = 0;
+    unsigned call_ = 0;
     std::map<const char*, Allocation> allocations_;  // by begin
 };
 
@@ -75,6 +93,9 @@ struct DeviceAccess {
 
 // "4 bytes past the end of `inp` (1024 bytes)" and the like, for an address that cannot be touched.
 std::string describe_address(const void* address);
+
+// "inside `out` (1024 bytes)": the allocation with its size, or where it was made.
+std::string describe_allocation(const Allocation& allocation);
 
 // Whether device code may be given this pointer: device memory, a device variable, pinned host memory.
 bool is_device_pointer(const void* pointer);

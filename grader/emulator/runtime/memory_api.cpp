@@ -7,6 +7,8 @@
 
 #include "../include/emulator/control.h"
 #include "../include/emulator/runtime_api.h"
+#include "check_streams.h"
+#include "checker.h"
 #include "early.h"
 #include "error.h"
 #include "launch.h"
@@ -25,13 +27,16 @@ cudaError_t reject(cudaError_t error, const Site& site, const std::string& sente
     return finish(error);
 }
 
+bool checking() { return (watchers & kChecks) != 0; }
+
 cudaError_t allocate(void** pointer, size_t size, const Site& site, bool managed) {
     if (pointer == nullptr) return finish(cudaErrorInvalidValue);
     if (sticky_error() != cudaSuccess) return sticky_error();
     *pointer = nullptr;
     if (size == 0) return finish(cudaSuccess);
     *pointer = heap.allocate(size, site, managed);
-    return finish(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
+    if (checking() && *pointer != nullptr) checker::allocated(*heap.find(*pointer));
+    return finish(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess, site);
 }
 
 // Why `size` bytes at `pointer` are not device memory, or "".
@@ -133,42 +138,60 @@ cudaError_t cudaHostUnregister(void* pointer) {
 cudaError_t __emulator_free(void* pointer, int line, const char* file) {
     const Turn mine;
     if (sticky_error() != cudaSuccess) return sticky_error();
-    if (pointer == nullptr || heap.release(pointer)) return finish(cudaSuccess);
+    if (pointer == nullptr) return finish(cudaSuccess);
+    if (heap.release(pointer)) {
+        if (checking()) checker::wait_for_device();
+        return finish(cudaSuccess);
+    }
     const bool freed = heap.contains(pointer) && heap.nearest(pointer) != nullptr && heap.nearest(pointer)->begin == pointer;
     return reject(cudaErrorInvalidValue, Site{file, line},
                   freed ? "cudaFree: this memory was freed before"
                         : "cudaFree: the pointer does not come from cudaMalloc");
 }
 
-cudaError_t __emulator_memcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind, int line,
-                              const char* file) {
+cudaError_t __emulator_memcpy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream,
+                                    int line, const char* file) {
     const Turn mine;
+    const Site site{file, line};
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (size == 0) return finish(cudaSuccess);
-    const cudaError_t error = check_copy(to, from, size, kind, Site{file, line});
+    const cudaError_t error = check_copy(to, from, size, kind, site);
+    if (error != cudaSuccess) return error;
     const DeviceAccess access;
-    if (error == cudaSuccess) std::memmove(to, from, size);
-    if (error == cudaSuccess && watchers != 0) {
+    if (checking()) checker::copied(to, from, size, stream, site);
+    std::memmove(to, from, size);
+    if (watchers != 0) {
         watch_memory_call("cudaMemcpy", heap.contains(to) ? to : nullptr, heap.contains(from) ? from : nullptr, size);
     }
-    return finish(error);
+    // Host memory that is not pinned is there when the call returns.
+    if (checking() && !heap.contains(to) && !is_pinned(to)) checker::wait_for_stream(stream);
+    return finish(cudaSuccess);
+}
+
+cudaError_t __emulator_memcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind, int line,
+                              const char* file) {
+    const cudaError_t error = __emulator_memcpy_async(to, from, size, kind, nullptr, line, file);
+    if (checking()) checker::wait_for_stream(nullptr);
+    return error;
 }
 
 cudaError_t __emulator_memcpy2d(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                size_t height, cudaMemcpyKind kind, int line, const char* file) {
+                                size_t height, cudaMemcpyKind kind, cudaStream_t stream, int line,
+                                const char* file) {
     if (width > to_pitch || width > from_pitch) {
         return reject(cudaErrorInvalidPitchValue, Site{file, line}, "cudaMemcpy2D: the width is larger than a pitch");
     }
     const DeviceAccess access;
     for (size_t row = 0; row < height; ++row) {
-        const cudaError_t error = __emulator_memcpy(static_cast<char*>(to) + row * to_pitch,
-                                                    static_cast<const char*>(from) + row * from_pitch, width, kind, line, file);
+        const cudaError_t error = __emulator_memcpy_async(static_cast<char*>(to) + row * to_pitch,
+                                                          static_cast<const char*>(from) + row * from_pitch, width,
+                                                          kind, stream, line, file);
         if (error != cudaSuccess) return error;
     }
     return finish(cudaSuccess);
 }
 
-cudaError_t __emulator_memset(void* to, int value, size_t size, int line, const char* file) {
+cudaError_t __emulator_memset(void* to, int value, size_t size, cudaStream_t stream, int line, const char* file) {
     const Turn mine;
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (size == 0) return finish(cudaSuccess);
@@ -177,6 +200,7 @@ cudaError_t __emulator_memset(void* to, int value, size_t size, int line, const 
         return reject(cudaErrorInvalidValue, Site{file, line}, "cudaMemset of " + std::to_string(size) + " bytes: " + bad);
     }
     const DeviceAccess access;
+    if (checking()) checker::filled(to, size, stream, Site{file, line});
     std::memset(to, value, size);
     if (watchers != 0) watch_memory_call("cudaMemset", to, nullptr, size);
     return finish(cudaSuccess);
@@ -256,6 +280,7 @@ void emu_name_array(void* begin, size_t size, const char* name) {
         allocation->name = name;
         allocation->shown_begin = static_cast<char*>(begin);
         allocation->shown_size = size;
+        allocation->is_array = true;
     }
 }
 

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "../include/emulator/shared.h"
+#include "check_shadow.h"
+#include "watch.h"
 
 #undef __shared__
 
@@ -33,11 +35,7 @@ extern "C" char* __emulator_dynamic_shared(void) {
 namespace emulator {
 namespace {
 
-struct Variable {
-    char* begin;
-    size_t size;
-    std::string name;
-};
+using Variable = DeviceVariable;
 using Variables = std::map<const char*, Variable>;  // by begin
 
 // Functions, because variables register themselves before main in any order.
@@ -131,15 +129,36 @@ bool find_variable(const void* address, char** begin, size_t* size, std::string*
     return tell(holder(device_variables(), address), begin, size, name);
 }
 
+const DeviceVariable* variable_at(const void* address) {
+    static const DeviceVariable* last = nullptr;  // found; a variable is never unregistered
+    const auto* at = static_cast<const char*>(address);
+    if (last != nullptr && static_cast<size_t>(at - last->begin) < last->size) return last;
+    const DeviceVariable* found = holder(device_variables(), address);
+    if (found != nullptr) last = found;
+    return found;
+}
+
+std::string describe_variable(const void* address) {
+    const DeviceVariable* variable = variable_at(address);
+    return variable == nullptr || variable->name.empty() ? "a variable" : "`" + variable->name + "`";
+}
+
+void enter_global_shared() {
+    for (const auto& [begin, variable] : global_shared()) {
+        checker::enter_shared(variable.begin, variable.size, variable.room, variable.name.c_str());
+    }
+}
+
 }  // namespace emulator
 
 using namespace emulator;
 
-extern "C" void __emulator_enter_shared(void* address, size_t size, const char* name) {
+extern "C" void __emulator_enter_shared(void* address, size_t size, size_t room, const char* name) {
     if (current == nullptr) return;
     auto* begin = static_cast<char*>(address);
-    known_shared().try_emplace(begin, Variable{begin, size, name});
+    known_shared().try_emplace(begin, Variable{begin, size, name, room});
     std::memset(address, 0xff, size);
+    if ((watchers & kChecks) != 0) checker::enter_shared(begin, size, room, name);
     static_size += size;
     if (static_size > kStaticSharedLimit) {
         fault(Kind::launch, Site{},
@@ -148,10 +167,10 @@ extern "C" void __emulator_enter_shared(void* address, size_t size, const char* 
     }
 }
 
-extern "C" void __emulator_register_shared(void* address, size_t size, const char* name) {
+extern "C" void __emulator_register_shared(void* address, size_t size, size_t room, const char* name) {
     auto* begin = static_cast<char*>(address);
-    global_shared().try_emplace(begin, Variable{begin, size, name});
-    known_shared().try_emplace(begin, Variable{begin, size, name});
+    global_shared().try_emplace(begin, Variable{begin, size, name, room});
+    known_shared().try_emplace(begin, Variable{begin, size, name, room});
 }
 
 extern "C" void __emulator_register_variable(const volatile void* address, size_t size, const char* name) {

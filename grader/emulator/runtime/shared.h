@@ -28,5 +28,17 @@ size_t static_shared();
 void register_variable(const volatile void* address, size_t size, const char* name);
 bool is_variable(const void* address);
 bool find_variable(const void* address, char** begin, size_t* size, std::string* name);
+struct DeviceVariable {
+    char* begin;
+    size_t size;
+    std::string name;
+    size_t room = 0;  // on either side, of a __shared__ variable
+};
+const DeviceVariable* variable_at(const void* address);
+// "`count`", for messages.
+std::string describe_variable(const void* address);
+
+// Tells the checkers that a block starts with fresh __shared__ variables of namespace scope.
+void enter_global_shared();
 
 }  // namespace emulator

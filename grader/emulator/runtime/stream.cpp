@@ -3,6 +3,7 @@
 #include <set>
 
 #include "../include/emulator/runtime_api.h"
+#include "check_streams.h"
 #include "error.h"
 #include "launch.h"
 
@@ -43,6 +44,8 @@ extern "C" {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
     if (stream == nullptr) return finish(cudaErrorInvalidValue);
     *stream = created(new CUstream_st{flags, priority});
+    const Turn mine;
+    checker::stream_made(*stream, (flags & cudaStreamNonBlocking) == 0);
     return finish(cudaSuccess);
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
@@ -51,10 +54,16 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
 static bool is_default(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread; }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    const Turn mine;
+    checker::stream_gone(stream);
     return destroyed(stream);
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return finish(cudaSuccess); }
-cudaError_t cudaStreamQuery(cudaStream_t) { return finish(cudaSuccess); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    const Turn mine;
+    checker::wait_for_stream(stream);
+    return finish(cudaSuccess);
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
     *priority = is_default(stream) ? 0 : stream->priority;
     return finish(cudaSuccess);
@@ -63,8 +72,11 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
     *flags = is_default(stream) ? 0 : stream->flags;
     return finish(cudaSuccess);
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned int) {
-    return finish(event == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+    if (event == nullptr) return finish(cudaErrorInvalidResourceHandle);
+    const Turn mine;
+    checker::make_stream_wait(stream, event);
+    return finish(cudaSuccess);
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned int) {
     callback(stream, sticky_error(), data);
@@ -86,20 +98,25 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     return finish(cudaSuccess);
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    const Turn mine;
+    checker::forget_event(event);
     return destroyed(event);
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (event == nullptr) return finish(cudaErrorInvalidResourceHandle);
+    const Turn mine;
+    checker::record_event(event, stream);
     event->recorded = true;
     event->at = std::chrono::steady_clock::now();
     return finish(cudaSuccess);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    return finish(event == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess);
+    if (event == nullptr) return finish(cudaErrorInvalidResourceHandle);
+    const Turn mine;
+    checker::wait_for_event(event);
+    return finish(cudaSuccess);
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-    return finish(event == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess);
-}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
     if (start == nullptr || end == nullptr || milliseconds == nullptr) return finish(cudaErrorInvalidValue);
     const bool timed = start->recorded && end->recorded && ((start->flags | end->flags) & cudaEventDisableTiming) == 0;

@@ -55,10 +55,13 @@ void watch_memory_call(const char* call, const void* to, const void* from, size_
     if (counting()) meter::memory_call(call, to, from, bytes);
 }
 
+void watch_copy(char* to, const char* from, size_t size) {
+    if (checking()) checker::copied_by_device(to, from, size);
+}
+
 }  // namespace emulator
 
-extern "C" void emu_watch(unsigned who) { emulator::watchers = who; }
-
-extern "C" const char* emu_findings(void) { return ""; }
-extern "C" void emu_clear_findings(void) {}
-extern "C" void emu_uninitialised(void*, size_t) {}
+extern "C" void emu_watch(unsigned who) {
+    if (!emulator::checking() && (who & emulator::kChecks) != 0) emulator::checker::begin();
+    emulator::watchers = who;
+}

@@ -22,6 +22,9 @@ struct Access {
     bool write;
     bool atomic;
     const void* instruction;
+    bool is_volatile = false;
+    bool blind = false;  // an atomic that does not look at the old value
+    bool aligned = true;  // the compiler takes the address for a multiple of the size
 };
 
 struct Grid {
@@ -48,5 +51,7 @@ void watch_warp_operation(const Warp& warp, uint32_t lanes, int operation, bool 
 void watch_fence(int scope);  // 1 block, 2 device, 3 system
 // The host has copied or filled memory; a null pointer is memory of the host.
 void watch_memory_call(const char* call, const void* to, const void* from, size_t bytes);
+// Bytes were copied from one place to the other; the two accesses have been told.
+void watch_copy(char* to, const char* from, size_t size);
 
 }  // namespace emulator

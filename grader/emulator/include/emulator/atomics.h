@@ -6,6 +6,8 @@
 #include "keywords.h"
 #include "vector_types.h"
 
+extern "C" void __emulator_atomic(const volatile void* __address, bool __store);
+
 // Blocks that are not run because the running one stands for them, if the address is global memory.
 extern "C" unsigned long long __emulator_others(const volatile void* __address);
 
@@ -19,8 +21,10 @@ __attribute__((noinline, no_sanitize("thread"))) void __count_others(_Type* __ad
     }
 }
 
+// `__store`: the new value does not depend on the old one.
 template <class _Type, class _Operation>
-__EMULATOR_INLINE__ _Type __atomic(_Type* __address, _Operation __operation) {
+__EMULATOR_INLINE__ _Type __atomic(_Type* __address, _Operation __operation, bool __store = false) {
+    __emulator_atomic(__address, __store);
     volatile _Type* __cell = __address;
     const _Type __old = *__cell;
     *__cell = __operation(__old);
@@ -29,9 +33,10 @@ __EMULATOR_INLINE__ _Type __atomic(_Type* __address, _Operation __operation) {
 }  // namespace __emulator
 
 // Overloads, not templates: atomicMax(float*, float) and the like are left for students to define.
-#define __EMULATOR_ATOMIC__(_name, _type, _expression) \
+#define __EMULATOR_ATOMIC__(_name, _type, _store, _expression) \
     static __EMULATOR_INLINE__ _type _name(_type* __address, _type __value) { \
-        return ::__emulator::__atomic(__address, [=]([[maybe_unused]] _type __old) { return static_cast<_type>(_expression); }); \
+        return ::__emulator::__atomic( \
+            __address, [=]([[maybe_unused]] _type __old) { return static_cast<_type>(_expression); }, _store); \
     } \
     static __EMULATOR_INLINE__ _type _name##_block(_type* __address, _type __value) { \
         return _name(__address, __value); \
@@ -52,28 +57,28 @@ __EMULATOR_INLINE__ _Type __atomic(_Type* __address, _Operation __operation) {
     static __EMULATOR_INLINE__ _type _name##_system(_type* __address, _type __value) { \
         return _name(__address, __value); \
     }
-#define __EMULATOR_ATOMIC_INTEGERS__(_name, _expression) \
-    __EMULATOR_ATOMIC__(_name, int, _expression) \
-    __EMULATOR_ATOMIC__(_name, unsigned int, _expression) \
-    __EMULATOR_ATOMIC__(_name, unsigned long long, _expression)
+#define __EMULATOR_ATOMIC_INTEGERS__(_name, _store, _expression) \
+    __EMULATOR_ATOMIC__(_name, int, _store, _expression) \
+    __EMULATOR_ATOMIC__(_name, unsigned int, _store, _expression) \
+    __EMULATOR_ATOMIC__(_name, unsigned long long, _store, _expression)
 
 // int overflows wrap on the device
 __EMULATOR_COUNTER__(atomicAdd, int, static_cast<unsigned>(__old) + static_cast<unsigned>(__value))
 __EMULATOR_COUNTER__(atomicAdd, unsigned int, __old + __value)
 __EMULATOR_COUNTER__(atomicAdd, unsigned long long, __old + __value)
-__EMULATOR_ATOMIC__(atomicAdd, float, __old + __value)
-__EMULATOR_ATOMIC__(atomicAdd, double, __old + __value)
+__EMULATOR_ATOMIC__(atomicAdd, float, false, __old + __value)
+__EMULATOR_ATOMIC__(atomicAdd, double, false, __old + __value)
 __EMULATOR_COUNTER__(atomicSub, int, static_cast<unsigned>(__old) - static_cast<unsigned>(__value))
 __EMULATOR_COUNTER__(atomicSub, unsigned int, __old - __value)
-__EMULATOR_ATOMIC_INTEGERS__(atomicMin, __value < __old ? __value : __old)
-__EMULATOR_ATOMIC__(atomicMin, long long, __value < __old ? __value : __old)
-__EMULATOR_ATOMIC_INTEGERS__(atomicMax, __old < __value ? __value : __old)
-__EMULATOR_ATOMIC__(atomicMax, long long, __old < __value ? __value : __old)
-__EMULATOR_ATOMIC_INTEGERS__(atomicAnd, __old & __value)
-__EMULATOR_ATOMIC_INTEGERS__(atomicOr, __old | __value)
-__EMULATOR_ATOMIC_INTEGERS__(atomicXor, __old ^ __value)
-__EMULATOR_ATOMIC_INTEGERS__(atomicExch, __value)
-__EMULATOR_ATOMIC__(atomicExch, float, __value)
+__EMULATOR_ATOMIC_INTEGERS__(atomicMin, false, __value < __old ? __value : __old)
+__EMULATOR_ATOMIC__(atomicMin, long long, false, __value < __old ? __value : __old)
+__EMULATOR_ATOMIC_INTEGERS__(atomicMax, false, __old < __value ? __value : __old)
+__EMULATOR_ATOMIC__(atomicMax, long long, false, __old < __value ? __value : __old)
+__EMULATOR_ATOMIC_INTEGERS__(atomicAnd, false, __old & __value)
+__EMULATOR_ATOMIC_INTEGERS__(atomicOr, false, __old | __value)
+__EMULATOR_ATOMIC_INTEGERS__(atomicXor, false, __old ^ __value)
+__EMULATOR_ATOMIC_INTEGERS__(atomicExch, true, __value)
+__EMULATOR_ATOMIC__(atomicExch, float, true, __value)
 __EMULATOR_COUNTER__(atomicInc, unsigned int, __old >= __value ? 0u : __old + 1)
 __EMULATOR_COUNTER__(atomicDec, unsigned int, __old == 0 || __old > __value ? __value : __old - 1)
 #undef __EMULATOR_ATOMIC_INTEGERS__

@@ -32,12 +32,18 @@ const char* emu_fault_kind(void);
 const char* emu_note(void);
 /* Who watches device code from now on: 1 the checkers, 2 the counters, 3 both, 0 nobody. */
 void emu_watch(unsigned who);
-/* What the checkers found since emu_clear_findings(), one a line, tabs between: severity (error, warning, advice),
-   kind, file, line (0: unknown), count, message. Errors first, 64 at most. */
+/* What the checkers have found since emu_clear_findings(), one a line, errors first, at most 64:
+     severity TAB kind TAB file TAB line TAB count TAB sentence
+   The severity is error, warning or advice; the line is 0 where it is not known. Faults are among them. */
 const char* emu_findings(void);
 void emu_clear_findings(void);
-/* The bytes hold a pattern that stands for "not written yet": reading them is a fault. */
+/* The program itself has filled this device memory, in a way that does not count as writing it: it is an output. */
 void emu_uninitialised(void* begin, size_t size);
+/* Around a call whose inputs are produced by work on a stream, and whose outputs are taken away by work on it:
+   what the call launches must come between the two. For arrays named by emu_name_array. Calls that each leave
+   memory behind are found by these as well. */
+void emu_inputs_ready_on(void* stream);
+void emu_outputs_taken_on(void* stream);
 /* What was counted since emu_reset_counters() as JSON; "" if there was no launch. Valid until the next call. */
 const char* emu_counters(void);
 /* Start from nothing, with cold caches. */

@@ -16,7 +16,7 @@ void __emulator_configure(dim3 __grid, dim3 __block, size_t __shared_bytes, void
                           const char* __file);
 void __emulator_launched(void);
 void __emulator_run(const char* __name, const struct __emulator_pointer* __pointers, int __count,
-                    void (*__entry)(const void*), const void* __body);
+                    void (*__entry)(const void*), const void* __body, size_t __size);
 }
 
 namespace __emulator {
@@ -46,7 +46,8 @@ struct Kernel {
 
     template <class _Body>
     void operator<<(const _Body& __body) const {
-        __emulator_run(__name, __pointers.begin(), static_cast<int>(__pointers.size()), &__run_thread<_Body>, &__body);
+        __emulator_run(__name, __pointers.begin(), static_cast<int>(__pointers.size()), &__run_thread<_Body>, &__body,
+                       sizeof(_Body));
     }
 };
 }  // namespace __emulator

@@ -119,10 +119,13 @@ cudaError_t __emulator_malloc_host(void** __pointer, size_t __size);
 cudaError_t __emulator_malloc_managed(void** __pointer, size_t __size, int __line, const char* __file);
 cudaError_t __emulator_memcpy(void* __to, const void* __from, size_t __size, enum cudaMemcpyKind __kind, int __line,
                               const char* __file);
+cudaError_t __emulator_memcpy_async(void* __to, const void* __from, size_t __size, enum cudaMemcpyKind __kind,
+                                    cudaStream_t __stream, int __line, const char* __file);
 cudaError_t __emulator_memcpy2d(void* __to, size_t __to_pitch, const void* __from, size_t __from_pitch,
-                                size_t __width, size_t __height, enum cudaMemcpyKind __kind, int __line,
-                                const char* __file);
-cudaError_t __emulator_memset(void* __to, int __value, size_t __size, int __line, const char* __file);
+                                size_t __width, size_t __height, enum cudaMemcpyKind __kind, cudaStream_t __stream,
+                                int __line, const char* __file);
+cudaError_t __emulator_memset(void* __to, int __value, size_t __size, cudaStream_t __stream, int __line,
+                              const char* __file);
 cudaError_t __emulator_free(void* __pointer, int __line, const char* __file);
 cudaError_t cudaFreeHost(void* __pointer);
 cudaError_t cudaHostRegister(void* __pointer, size_t __size, unsigned int __flags);

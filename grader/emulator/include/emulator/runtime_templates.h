@@ -48,38 +48,40 @@ static inline cudaError_t cudaMemcpy(void* __to, const void* __from, size_t __si
     return __emulator_memcpy(__to, __from, __size, __kind, __line, __file);
 }
 static inline cudaError_t cudaMemcpyAsync(void* __to, const void* __from, size_t __size, enum cudaMemcpyKind __kind,
-                                          cudaStream_t = nullptr, __EMULATOR_SITE__) {
-    return __emulator_memcpy(__to, __from, __size, __kind, __line, __file);
+                                          cudaStream_t __stream = nullptr, __EMULATOR_SITE__) {
+    return __emulator_memcpy_async(__to, __from, __size, __kind, __stream, __line, __file);
 }
 static inline cudaError_t cudaMemcpy2D(void* __to, size_t __to_pitch, const void* __from, size_t __from_pitch,
                                        size_t __width, size_t __height, enum cudaMemcpyKind __kind,
                                        __EMULATOR_SITE__) {
-    return __emulator_memcpy2d(__to, __to_pitch, __from, __from_pitch, __width, __height, __kind, __line, __file);
+    return __emulator_memcpy2d(__to, __to_pitch, __from, __from_pitch, __width, __height, __kind, nullptr, __line,
+                               __file);
 }
 static inline cudaError_t cudaMemcpy2DAsync(void* __to, size_t __to_pitch, const void* __from, size_t __from_pitch,
                                             size_t __width, size_t __height, enum cudaMemcpyKind __kind,
-                                            cudaStream_t = nullptr, __EMULATOR_SITE__) {
-    return __emulator_memcpy2d(__to, __to_pitch, __from, __from_pitch, __width, __height, __kind, __line, __file);
+                                            cudaStream_t __stream = nullptr, __EMULATOR_SITE__) {
+    return __emulator_memcpy2d(__to, __to_pitch, __from, __from_pitch, __width, __height, __kind, __stream, __line,
+                               __file);
 }
 static inline cudaError_t cudaMemset(void* __to, int __value, size_t __size, __EMULATOR_SITE__) {
-    return __emulator_memset(__to, __value, __size, __line, __file);
+    return __emulator_memset(__to, __value, __size, nullptr, __line, __file);
 }
-static inline cudaError_t cudaMemsetAsync(void* __to, int __value, size_t __size, cudaStream_t = nullptr,
+static inline cudaError_t cudaMemsetAsync(void* __to, int __value, size_t __size, cudaStream_t __stream = nullptr,
                                           __EMULATOR_SITE__) {
-    return __emulator_memset(__to, __value, __size, __line, __file);
+    return __emulator_memset(__to, __value, __size, __stream, __line, __file);
 }
-static inline cudaError_t cudaMemset2D(void* __to, size_t __pitch, int __value, size_t __width, size_t __height,
-                                       __EMULATOR_SITE__) {
+static inline cudaError_t cudaMemset2DAsync(void* __to, size_t __pitch, int __value, size_t __width, size_t __height,
+                                            cudaStream_t __stream = nullptr, __EMULATOR_SITE__) {
     for (size_t __row = 0; __row < __height; ++__row) {
         cudaError_t __error =
-            __emulator_memset(static_cast<char*>(__to) + __row * __pitch, __value, __width, __line, __file);
+            __emulator_memset(static_cast<char*>(__to) + __row * __pitch, __value, __width, __stream, __line, __file);
         if (__error != cudaSuccess) return __error;
     }
     return cudaSuccess;
 }
-static inline cudaError_t cudaMemset2DAsync(void* __to, size_t __pitch, int __value, size_t __width,
-                                            size_t __height, cudaStream_t = nullptr, __EMULATOR_SITE__) {
-    return cudaMemset2D(__to, __pitch, __value, __width, __height, __line, __file);
+static inline cudaError_t cudaMemset2D(void* __to, size_t __pitch, int __value, size_t __width, size_t __height,
+                                       __EMULATOR_SITE__) {
+    return cudaMemset2DAsync(__to, __pitch, __value, __width, __height, nullptr, __line, __file);
 }
 // Without the place of the call: what &cudaFree and the like mean.
 static inline cudaError_t __emulator_cudaFree(void* __pointer) { return __emulator_free(__pointer, 0, nullptr); }
@@ -91,14 +93,15 @@ static inline cudaError_t __emulator_cudaMemcpy(void* __to, const void* __from, 
     return __emulator_memcpy(__to, __from, __size, __kind, 0, nullptr);
 }
 static inline cudaError_t __emulator_cudaMemcpyAsync(void* __to, const void* __from, size_t __size,
-                                                     enum cudaMemcpyKind __kind, cudaStream_t = nullptr) {
-    return __emulator_memcpy(__to, __from, __size, __kind, 0, nullptr);
+                                                     enum cudaMemcpyKind __kind, cudaStream_t __stream = nullptr) {
+    return __emulator_memcpy_async(__to, __from, __size, __kind, __stream, 0, nullptr);
 }
 static inline cudaError_t __emulator_cudaMemset(void* __to, int __value, size_t __size) {
-    return __emulator_memset(__to, __value, __size, 0, nullptr);
+    return __emulator_memset(__to, __value, __size, nullptr, 0, nullptr);
 }
-static inline cudaError_t __emulator_cudaMemsetAsync(void* __to, int __value, size_t __size, cudaStream_t = nullptr) {
-    return __emulator_memset(__to, __value, __size, 0, nullptr);
+static inline cudaError_t __emulator_cudaMemsetAsync(void* __to, int __value, size_t __size,
+                                                     cudaStream_t __stream = nullptr) {
+    return __emulator_memset(__to, __value, __size, __stream, 0, nullptr);
 }
 
 // Pools hand out memory like cudaMalloc.

@@ -113,8 +113,11 @@ inline float __half_to_float(unsigned short __bits) {
 namespace __emulator {
 template <class _Type>
 __EMULATOR_INLINE__ _Type __atomic_small(_Type* __address, _Type __value) {
-    const _Type __old = *__address;
-    *__address = __old + __value;
+    __emulator_atomic(__address, false);
+    volatile unsigned short* __cell = &__address->__bits;
+    _Type __old;
+    __old.__bits = *__cell;
+    *__cell = (__old + __value).__bits;
     return __old;
 }
 }  // namespace __emulator
