@@ -1,11 +1,14 @@
 """From counts to time: a roofline with latency.
 
 What a launch demands of each resource takes a time of its own: bytes of device memory and of L2,
-requests in the load/store units, waves in shared memory, instructions, atomics, and the latency
-that the warps which are resident together cannot hide. They overlap, but never perfectly: the
-time of the launch is their p-norm, which lies between the longest of them (p -> infinity) and
-their sum (p = 1). (Williams, Waterman, Patterson: Roofline, CACM 2009; Little's law for the
-latency.) The constants are fitted to times measured on a card: tests/calibration/fit.py.
+requests in the load/store units, waves in shared memory, instructions, atomics. They overlap, but
+never perfectly: together they take the p-norm of these times, which lies between the longest of
+them (p -> infinity) and their sum (p = 1). That is the time if there is always a warp that can go
+on. If there is none, a block waits for its own loads, shuffles and barriers, and in between does
+its own share of the work: latency + throughput / blocks that are resident together. The q-norm of
+both is the time of the launch. (Williams, Waterman, Patterson: Roofline, CACM 2009; Hong and Kim:
+An analytical model for a GPU architecture, ISCA 2009, for the two cases.) The constants are fitted
+to times measured on a card: tests/calibration/fit.py.
 
 A time is a demand times the machine's constant of the same name, which is in seconds per byte for
 `dram` and `l2`, and in cycles for the others:
@@ -18,13 +21,14 @@ A time is a demand times the machine's constant of the same name, which is in se
                                  data are; for a load of shared memory; a shuffle; a barrier; the
                                  first load after one; a block's start and end
 Further constants: `clock` (cycles per second), `launch` (seconds until the first kernel runs),
-`next_launch` (seconds that each further kernel, copy or fill adds), `p` (of the norm), and those of
-the ceiling: `ceiling_launch` (seconds), `ceiling_read` and `ceiling_write` (seconds per byte).
+`next_launch` (seconds that each further kernel, copy or fill adds), `p` and `q` (of the norms), and
+those of the ceiling: `ceiling_launch` (seconds), `ceiling_read` and `ceiling_write` (seconds per
+byte).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.counters import Counters, Launch
@@ -34,13 +38,14 @@ SECTOR = 32  # bytes
 SCHEDULERS = 4  # of a multiprocessor
 
 # Resource -> the demands that it has to meet one after the other.
+LATENCY = "latency"
 RESOURCES: Mapping[str, tuple[str, ...]] = {
     "device memory": ("dram",),
     "L2": ("l2",),
     "requests": ("request",),
     "shared memory": ("wave",),
     "instructions": ("instruction",),
-    "latency": (
+    LATENCY: (
         "l1_latency", "l2_latency", "dram_latency", "shared_latency", "shuffle", "barrier",
         "round", "block",
     ),
@@ -88,12 +93,23 @@ def price(launch: Launch, machine: Machine) -> Modelled:
         )
         for resource, names in RESOURCES.items()
     }
-    p = constants["p"]
-    longest = max(parts.values())
-    together = 0.0
-    if longest > 0:
-        together = longest * sum((part / longest) ** p for part in parts.values()) ** (1 / p)
-    return Modelled(launch, parts, together)
+    busy = norm([parts[name] for name in parts if name != LATENCY], constants["p"])
+    alone = parts[LATENCY] + busy / resident(launch, machine.limits)
+    return Modelled(launch, parts, norm([busy, alone], constants["q"]))
+
+
+def norm(times: Sequence[float], p: float) -> float:
+    """The p-norm: between the largest (p -> infinity) and the sum (p = 1)."""
+    longest = max(times)
+    if longest <= 0:
+        return 0.0
+    total: float = sum((one / longest) ** p for one in times) ** (1 / p)
+    return longest * total
+
+
+def resident(launch: Launch, limits: Limits) -> float:
+    """Blocks that a multiprocessor has at a time, on average."""
+    return max(1.0, min(launch.blocks_per_sm, launch.blocks / limits.sms))
 
 
 def demands(launch: Launch, limits: Limits) -> dict[str, float]:

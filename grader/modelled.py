@@ -63,10 +63,10 @@ class ModelledSpeed:
         for dims in test.shapes:
             sizes = " x ".join(map(str, dims.values()))
             self.progress(f"{self.part.title}, {test_id}: {sizes}")
-            found = count(self.session, self.assignment, self.part, dims, self.machine)
-            if isinstance(found, Fault):
-                return self._failed(test_id, dims, found), None
-            shapes.append(found)
+            counted = count(self.session, self.assignment, self.part, dims, self.machine)
+            if isinstance(counted, Fault):
+                return self._failed(test_id, dims, counted), None
+            shapes.append(price(counted, self.assignment, self.part, dims, self.machine))
         fraction = math.exp(sum(math.log(shape.fraction) for shape in shapes) / len(shapes))
         points = float(self.part.points[test_id])
         earned = timing.marks(fraction, slope, points)
@@ -110,23 +110,33 @@ class ModelledSpeed:
 
 def count(
     session: Session, assignment: Assignment, part: Part, dims: Dims, machine: Machine
-) -> Shape | Fault:
-    """Count and price one call of a part's launcher."""
-    sizes = {
-        name: 4 * math.prod(assignment.shape(name, dims))
-        for name in part.arguments
-        if name not in dims
-    }
+) -> Counters | Fault:
+    """What the emulator counts of one call of a part's launcher."""
+    sizes = _sizes(assignment, part, dims)
     arguments = [dims[name] if name in dims else (name, sizes[name]) for name in part.arguments]
     report = session.model(part.launcher, arguments, STEPS, machine.settings())
     if isinstance(report, Fault):
         return report
-    counted = parse(report)
-    if counted is None:
-        return GARBAGE
+    return parse(report) or GARBAGE
+
+
+def price(
+    counted: Counters, assignment: Assignment, part: Part, dims: Dims, machine: Machine
+) -> Shape:
+    """The call and the memory ceiling of its shape, in seconds."""
+    sizes = _sizes(assignment, part, dims)
     written = sum(sizes[name] for name in part.outputs)
     ceiling = model.ceiling(sum(sizes.values()) - written, written, machine)
     return Shape(dims, counted, model.seconds(counted, machine), ceiling)
+
+
+def _sizes(assignment: Assignment, part: Part, dims: Dims) -> dict[str, int]:
+    """Bytes of each array."""
+    return {
+        name: 4 * math.prod(assignment.shape(name, dims))
+        for name in part.arguments
+        if name not in dims
+    }
 
 
 def _case(shape: Shape) -> TimingCase:

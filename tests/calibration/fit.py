@@ -6,32 +6,25 @@
 The constants minimise the squared logarithm of modelled / measured time over all kernels and
 shapes of times.json (Levenberg-Marquardt; every constant stays positive, and is drawn a little to
 where it starts from). How well the model predicts a kernel that it does not know is found by
-leaving out one submission at a time: fit to the others, model the one that was left out.
+leaving out one kernel at a time, with all its shapes: fit to the others, model that one.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+import argparse
+import json
+import re
+import time
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from grader import build, machine, model, modelled, sandbox, submission
-from grader.counters import Counters
-from grader.machine import Limits
-from grader.session import Fault, Session
-from tests.calibration import kernels
-from tests.gpu.timings import folder_of
+from grader import machine, model
+from tests.calibration import fit_report, kernels
+from tests.calibration.fit_data import DEMANDS, Array, Data, count_all, join, moved
 
 HERE = Path(__file__).parent
-Array = NDArray[np.float64]
-Key = tuple[str, str, str]  # submission, part, shape
 
 # Where each constant starts, and how firmly it is held there (in units of a logarithm's spread):
 # what the hardware is known to do in one cycle may hardly move.
@@ -55,84 +48,9 @@ START: dict[str, tuple[float, float]] = {
     "launch": (2e-6, 0.1),
     "next_launch": (1.5e-6, 0.1),
     "p": (2.5, 0.1),
+    "q": (2.5, 0.1),
 }
 CLOCK = 1.755e9  # of the H200 under load
-DEMANDS = [name for names in model.RESOURCES.values() for name in names]
-
-
-# What was counted and measured ---------------------------------------------------------------------
-
-
-def count_all(names: Sequence[str]) -> dict[str, Any]:
-    """What the emulator counts, by "submission part shape"."""
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return {key: row for found in pool.map(count_one, names) for key, row in found.items()}
-
-
-def count_one(name: str) -> dict[str, Any]:
-    """All parts and shapes of one submission."""
-    used = kernels.assignment()
-    box = sandbox.choose()
-    module = build.build(submission.read(folder_of(name), used), used, box)
-    found: dict[str, Any] = {}
-    for part in kernels.KERNELS[name]:
-        for dims in kernels.shapes(used):
-            with Session(module, box) as session:
-                shape = modelled.count(session, used, used.part(part), dims, machine.load())
-            if isinstance(shape, Fault):
-                raise RuntimeError(f"{name} {part} {dims}: {shape.sentence}")
-            counted = msgspec.to_builtins(shape.counted)
-            for launch in counted["launches"]:
-                del launch["lines"]  # nobody prices them
-            found[f"{name} {part} {dims['rows']}x{dims['hidden_dim']}"] = counted
-    return found
-
-
-@dataclass(frozen=True)
-class Data:
-    """Rows of both tables that belong together: one for each kernel and shape, seconds; and the
-    demands of all their launches, each with the row that it belongs to."""
-
-    keys: list[Key]
-    measured: Array
-    ceilings: Array
-    demands: Array
-    owner: NDArray[np.int64]
-    further: Array
-    filled: Array
-
-    def submissions(self) -> list[str]:
-        return list(dict.fromkeys(key[0] for key in self.keys))
-
-    def where(self, **wanted: str) -> NDArray[np.bool_]:
-        """The rows of a submission, a part, a shape."""
-        names = ("submission", "part", "shape")
-        chosen = [(names.index(name), value) for name, value in wanted.items()]
-        return np.array([all(key[at] == value for at, value in chosen) for key in self.keys])
-
-
-def join(counted: dict[str, Any], times: Sequence[dict[str, Any]], limits: Limits) -> Data:
-    keys: list[Key] = []
-    measured, ceilings, demands, owner, further, filled = [], [], [], [], [], []
-    for row in times:
-        for shape in row["shapes"]:
-            key = (row["submission"], row["part"], f"{shape['rows']}x{shape['hidden_dim']}")
-            if "time_us" not in shape or " ".join(key) not in counted:
-                continue
-            call = msgspec.convert(counted[" ".join(key)], Counters)
-            for launch in call.launches:
-                wanted = model.demands(launch, limits)
-                demands.append([wanted[name] for name in DEMANDS])
-                owner.append(len(keys))
-            further.append(model.further(call))
-            filled.append(sum(one.bytes for one in call.api))
-            measured.append(1e-6 * shape["time_us"])
-            ceilings.append(1e-6 * shape["ceiling_us"])
-            keys.append(key)
-    return Data(
-        keys, np.array(measured), np.array(ceilings), np.array(demands),
-        np.array(owner, dtype=np.int64), np.array(further, dtype=float), np.array(filled, float),
-    )  # fmt: skip
 
 
 # Fitting -----------------------------------------------------------------------------------------
@@ -146,16 +64,22 @@ def times(data: Data, logs: Array) -> Array:
     priced = data.demands * weights
     first = np.cumsum([0, *map(len, model.RESOURCES.values())])
     parts = np.add.reduceat(priced, first[:-1], axis=1)
-    longest = np.maximum(parts.max(axis=1), 1e-12)
-    p = constants["p"]
-    together = longest * ((parts / longest[:, None]) ** p).sum(axis=1) ** (1 / p)
-    total: Array = np.bincount(data.owner, together, len(data.keys))
-    return (
-        total
-        + constants["launch"]
-        + constants["next_launch"] * data.further
-        + constants["dram"] * data.filled
-    )
+    latency = list(model.RESOURCES).index(model.LATENCY)
+    busy = _norm(np.delete(parts, latency, axis=1), constants["p"])
+    alone = parts[:, latency] + busy / data.resident
+    together = _norm(np.stack([busy, alone], axis=1), constants["q"])
+    total: Array = np.zeros(len(data.keys))
+    np.add.at(total, data.owner, together)
+    total += constants["launch"] + constants["next_launch"] * data.further
+    total += constants["dram"] * data.filled
+    return total
+
+
+def _norm(times: Array, p: float) -> Array:
+    """model.norm of each row."""
+    longest = np.maximum(times.max(axis=1), 1e-12)
+    norms: Array = longest * ((times / longest[:, None]) ** p).sum(axis=1) ** (1 / p)
+    return norms
 
 
 def fit(data: Data, rows: NDArray[np.bool_], start: Array | None = None) -> Array:
@@ -191,14 +115,67 @@ def fit(data: Data, rows: NDArray[np.bool_], start: Array | None = None) -> Arra
 
 
 def leave_one_out(data: Data, start: Array) -> Array:
-    """The time of each row, by constants that its submission had no part in."""
+    """The time of each row, by constants that its kernel had no part in, at whatever shape."""
     predicted = np.empty(len(data.keys))
-    for name in data.submissions():
-        own = data.where(submission=name)
+    for name, part in dict.fromkeys(key[:2] for key in data.keys):
+        own = data.where(submission=name, part=part)
         predicted[own] = times(data, fit(data, ~own, start))[own]
     return predicted
 
 
-def spearman(a: Array, b: Array) -> float:
-    ranks = [np.argsort(np.argsort(values)).astype(float) for values in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+def fit_ceiling(data: Data) -> dict[str, float]:
+    """The constants of model.ceiling: the probe's time is linear in what it reads and writes."""
+    used = kernels.assignment()
+    rows: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    for key, seconds in zip(data.keys, data.ceilings, strict=True):
+        if key[1:] not in rows:
+            rows[key[1:]] = (moved(used, *key[1:]), [])
+        rows[key[1:]][1].append(seconds)
+    sides = np.array([[1.0, *both] for both, _ in rows.values()])
+    medians = np.array([np.median(seen) for _, seen in rows.values()])
+    # relative errors count
+    found, *_ = np.linalg.lstsq(sides / medians[:, None], np.ones(len(medians)), rcond=None)
+    names = ("ceiling_launch", "ceiling_read", "ceiling_write")
+    return {name: float(value) for name, value in zip(names, found, strict=True)}
+
+
+# Writing -----------------------------------------------------------------------------------------
+
+MACHINE = machine.FOLDER / f"{machine.DEFAULT}.toml"
+
+
+def write_constants(constants: dict[str, float]) -> None:
+    """Into the machine's file, in place of those that are there."""
+    text = MACHINE.read_text(encoding="utf-8")
+    table = "".join(f"{name} = {value:.4g}\n" for name, value in constants.items())
+    MACHINE.write_text(re.sub(r"(?s)\[model\]\n.*", "[model]\n" + table, text), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--again", action="store_true", help="do not count, counted.json is there")
+    parser.add_argument("--names", nargs="+", default=list(kernels.KERNELS))
+    parser.add_argument("--counted", type=Path, default=HERE / "counted.json")
+    given = parser.parse_args()
+    began = time.monotonic()
+    if not given.again:
+        known = json.loads(given.counted.read_text()) if given.counted.is_file() else {}
+        counted = {**known, **count_all(given.names)}
+        given.counted.write_text(json.dumps(counted, separators=(",", ":")) + "\n")
+        print(f"counted in {time.monotonic() - began:.0f} s")
+    data = join(
+        json.loads(given.counted.read_text()),
+        json.loads((HERE / "times.json").read_text()),
+        machine.load().limits,
+    )
+    logs = fit(data, np.ones(len(data.keys), bool))
+    constants = dict(zip(START, map(float, np.exp(logs)), strict=True))
+    write_constants({"clock": CLOCK, **constants, **fit_ceiling(data)})
+    machine.load.cache_clear()
+    predicted = leave_one_out(data, logs)
+    fit_report.write(data, predicted, HERE)
+    print((HERE / "model.md").read_text())
+
+
+if __name__ == "__main__":
+    main()

@@ -28,6 +28,7 @@ KERNELS: Mapping[str, Sequence[str]] = {
     "pace/uncoalesced": ALL,
     "pace/bank_conflicts": ALL,
     "pace/global_atomics": ALL,
+    "pace/atomics_per_tile": ALL,
     "pace/three_kernels": ALL,
     "pace/low_occupancy": ALL,
     "pace/too_few_blocks": ALL,

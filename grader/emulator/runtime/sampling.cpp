@@ -16,7 +16,9 @@ void Sampling::start(uint64_t blocks) {
     chosen_.clear();
     weights_.clear();
     if (!on()) return;
-    choose(target_blocks_, 1);
+    constexpr uint64_t kFull = 4;  // launches of which the whole sample is run
+    const uint64_t blocks_of_launch = target_blocks_ * kFull / std::max(kFull, ++launches_);
+    choose(std::max<uint64_t>(blocks_of_launch, 2), 1);
     weigh(0);
 }
 
@@ -73,7 +75,7 @@ void Sampling::weigh(uint64_t from) {
 
 void Sampling::learn(uint64_t accesses, unsigned resident) {
     if (!on() || chosen_.size() < 3 || accesses == 0) return;
-    const uint64_t affordable = target_accesses_ / accesses;
+    const uint64_t affordable = target_accesses_ / accesses;  // of this launch
     if (affordable >= chosen_.size()) return;
     const uint64_t first = chosen_.front();
     choose(std::max<uint64_t>(affordable, 1), resident);

@@ -9,10 +9,12 @@ namespace emulator {
 
 class Sampling {
 public:
-    // About so many blocks are run, or so many accesses to memory; blocks = 0: all.
+    // About so many blocks of a launch are run, or so many accesses to memory; blocks = 0: all. Of the
+    // launches that follow on many others only a few blocks are: they are most likely alike.
     void set(unsigned blocks, uint64_t accesses) {
         target_blocks_ = blocks;
         target_accesses_ = accesses;
+        launches_ = 0;
     }
     bool on() const { return target_blocks_ != 0; }
 
@@ -38,6 +40,7 @@ private:
 
     unsigned target_blocks_ = 0;
     uint64_t target_accesses_ = 0;
+    uint64_t launches_ = 0;  // since set()
     uint64_t grid_ = 0;
     std::vector<uint64_t> chosen_;   // ascending; the last block of the grid is always there
     std::vector<uint64_t> weights_;
