@@ -10,25 +10,47 @@ withheld       part.test whose marks for speed must be withheld; in `fails` too:
 gains_nothing  true: marks for speed are given, but a cheat is no faster than its honest twin
 twin           kind/name of the honest submission with the same kernels
 message        a regular expression that the messages of a score on the cpu backend must contain
-checker        only a checker that does not exist yet can see this fault
+findings       what the emulator's checkers must find on the cpu backend: tables of `kind`, `line`
+               (the finding's own, or one that its message names: a race has two ends; left out:
+               any) and `severity` (error when left out)
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from grader.score import Score
+from grader.score import Finding, Score
 
 SUBMISSIONS = Path(__file__).resolve().parent / "submissions"
 TOLERANCE = 1.05  # a cheat this much faster than its twin has gained nothing: times scatter
 
 KEYS = {
     "why", "status", "cuda_status", "parts", "fails", "cpu_fails", "cuda_fails", "difference",
-    "withheld", "gains_nothing", "twin", "message", "checker",
+    "withheld", "gains_nothing", "twin", "message", "findings",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the checkers must find, and where."""
+
+    kind: str
+    line: int | None = None
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        return f"{self.severity} {self.kind} at line {self.line or 'unknown'}"
+
+    def is_told_by(self, finding: Finding) -> bool:
+        if (finding.kind, finding.severity) != (self.kind, self.severity):
+            return False
+        named = re.findall(r"\w\.\w+:(\d+)", finding.message)
+        return self.line in (None, finding.line, *map(int, named))
 
 
 @dataclass(frozen=True)
@@ -46,7 +68,7 @@ class Expectation:
     gains_nothing: bool = False
     twin: str = ""
     message: str = ""
-    checker: str = ""
+    findings: tuple[Fault, ...] = ()
     cuda_status: str = "graded"
 
     @property
@@ -79,9 +101,16 @@ def read(folder: Path) -> Expectation:
         gains_nothing=said.get("gains_nothing", False),
         twin=said.get("twin", ""),
         message=said.get("message", ""),
-        checker=said.get("checker", ""),
+        findings=tuple(_fault(table) for table in said.get("findings", ())),
         cuda_status=said.get("cuda_status", said["status"]),
     )
+
+
+def _fault(table: Mapping[str, Any]) -> Fault:
+    unknown = sorted(set(table) - {"kind", "line", "severity"})
+    if unknown:
+        raise ValueError(f"findings: unknown {', '.join(unknown)}")
+    return Fault(**table)
 
 
 def read_all(assignment: str = "*", kinds: Iterable[str] = ("*",)) -> list[Expectation]:
@@ -101,3 +130,22 @@ def failed(score: Score) -> list[str]:
 
 def messages(score: Score) -> str:
     return "\n".join([score.message, *(test.message for _, test in score.tests())])
+
+
+def not_found(expect: Expectation, score: Score) -> list[str]:
+    """The faults that no finding of the score tells."""
+    return [
+        str(fault)
+        for fault in expect.findings
+        if not any(fault.is_told_by(finding) for finding in score.findings)
+    ]
+
+
+def false_alarms(expect: Expectation, score: Score) -> list[str]:
+    """Errors in parts that have no fault."""
+    faulty = {name.split(".")[0] for name in expect.cpu_fails}
+    return [
+        f"{finding.part}: {finding.kind} at {finding.file}:{finding.line}: {finding.message}"
+        for finding in score.findings
+        if finding.severity == "error" and finding.part not in faulty
+    ]

@@ -11,8 +11,20 @@ import pytest
 
 from grader import assignment, build, grade, submission
 from grader.errors import BuildFailed
+from grader.score import Finding, Severity
 from grader.toolkit import Toolkit
-from tests.expectations import SUBMISSIONS, Expectation, failed, messages, read, read_all
+from tests import fault_table
+from tests.expectations import (
+    SUBMISSIONS,
+    Expectation,
+    Fault,
+    failed,
+    false_alarms,
+    messages,
+    not_found,
+    read,
+    read_all,
+)
 
 # Cheats against the clock are honest where nobody takes the time, and the slow styles are right: a
 # few of them must do here.
@@ -34,6 +46,14 @@ MASTERS = [
     *(pytest.param(f"master {n}".encode(), marks=pytest.mark.slow) for n in range(1, 5)),
 ]
 
+# Kinds of findings that some wrong submission must show, by what is at fault
+GROUPS = [
+    {"out_of_bounds", "misaligned", "illegal_address", "stray_write"},
+    {"uninitialised_read", "uninitialised_shared", "uninitialised_atomic"},
+    {"race_shared", "race_warp", "race_blocks", "race_streams"},
+    {"divergent_barrier", "shuffle", "launch"},
+]
+
 
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: master.decode())
 @pytest.mark.parametrize("expect", EXPECTATIONS)
@@ -41,8 +61,6 @@ def test_is_graded_as_expected(expect: Expectation, master: bytes) -> None:
     name = expect.folder.parents[1].name
     score = grade(expect.folder, assignment=name, backend="cpu", master=master, parts=expect.parts)
     assert score.status == expect.status, score.message
-    if expect.checker:
-        return  # only a checker that does not exist yet can see this fault
     if score.status != "graded":
         assert score.score == 0 and not score.parts
     else:
@@ -51,6 +69,8 @@ def test_is_graded_as_expected(expect: Expectation, master: bytes) -> None:
             if test.passed is None:  # not run: because of a failure, or because it is about speed
                 needs = {f"{part.id}.base"} & set(expect.cpu_fails)
                 assert needs or test.id == "speed"
+    assert not not_found(expect, score), score.findings
+    assert not false_alarms(expect, score)
     if expect.message:
         assert re.search(expect.message, messages(score)), messages(score)
 
@@ -78,6 +98,29 @@ def test_there_are_enough_of_them() -> None:
     assert kinds.count("hostile") >= 15
     assert kinds.count("classic") >= 5
     assert kinds.count("pace") >= 7
+
+
+def test_faults_of_every_group_are_found() -> None:
+    found = {
+        expect.name: {fault.kind for fault in expect.findings}
+        for expect in read_all("layernorm", ["wrong"])
+        if expect.findings
+    }
+    assert len(found) >= 25
+    kinds = set().union(*found.values())
+    for group in GROUPS:
+        assert group <= kinds
+
+
+def test_findings_are_expected_at_lines_that_exist() -> None:
+    for expect in read_all("layernorm"):
+        for fault in expect.findings:
+            lines = (expect.folder / "layernorm.cu").read_text().splitlines()
+            assert fault.line is None or lines[fault.line - 1].strip(), f"{expect.name}: {fault}"
+
+
+def test_the_table_of_faults_is_as_the_expectations_say() -> None:
+    assert fault_table.README.read_text() == fault_table.written()
 
 
 def test_expectations_are_about_parts_and_tests_that_exist() -> None:
@@ -108,3 +151,36 @@ def test_an_unknown_key_is_no_expectation(tmp_path: Path) -> None:
     (tmp_path / "expect.toml").write_text('why = "?"\nstatus = "graded"\nfail = []\n')
     with pytest.raises(ValueError, match="unknown fail"):
         read(tmp_path)
+
+
+def test_a_finding_is_expected_with_known_keys(tmp_path: Path) -> None:
+    (tmp_path / "expect.toml").write_text(
+        'why = "?"\nstatus = "graded"\nfindings = [{ kind = "race", row = 3 }]\n'
+    )
+    with pytest.raises(ValueError, match="unknown row"):
+        read(tmp_path)
+
+
+def finding(
+    line: int | None = 7, message: str = "written", severity: Severity = "error"
+) -> Finding:
+    return Finding(severity, "race", "forward", "a.cu", line, message, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told", "same"),
+    [
+        (Fault("race", 7), finding(), True),
+        (Fault("race"), finding(), True),
+        (Fault("race", 9), finding(message="written here, and read at a.cu:9 by another"), True),
+        (Fault("race", 9), finding(message="written here, and read at a.cu:99 by another"), False),
+        (Fault("race", 9), finding(), False),
+        (Fault("leak", 7), finding(), False),
+        (Fault("race", 7), finding(severity="warning"), False),
+        (Fault("race", 7, "warning"), finding(severity="warning"), True),
+    ],
+)
+def test_a_fault_is_known_by_kind_severity_and_line(
+    fault: Fault, told: Finding, same: bool
+) -> None:
+    assert fault.is_told_by(told) is same
