@@ -26,8 +26,9 @@ def write(data: Data, predicted: Array, folder: Path) -> None:
 
 def spearman(a: Array, b: Array) -> float:
     """Rank correlation."""
-    first, second = (np.argsort(np.argsort(values)).astype(np.float64) for values in (a, b))
-    return float(np.corrcoef(np.stack([first, second]))[0, 1])
+    ranks = [np.argsort(np.argsort(values)).astype(np.float64) for values in (a, b)]
+    first, second = (rank - rank.mean() for rank in ranks)
+    return float(first @ second / np.sqrt((first @ first) * (second @ second)))
 
 
 def fractions(data: Data, times: Array) -> Array:
