@@ -12,8 +12,10 @@ to times measured on a card: tests/calibration/fit.py.
 
 A time is a demand times the machine's constant of the same name, which is in seconds per byte for
 `dram` and `l2`, and in cycles for the others:
-    request, wave, instruction   of a multiprocessor: for 128 bytes that a request touches, a pass
-                                 over the banks of shared memory, for an instruction of a warp
+    request, wave, shared_atomic, instruction
+                                 of a multiprocessor: for 128 bytes that a request touches, a pass
+                                 over the banks of shared memory, a pass of an atomic operation
+                                 there, an instruction of a warp
     atomic, turn, same_address   of L2: for a sector, lanes of one request on one address, and
                                  requests of a launch on one address
     l1_latency, l2_latency, dram_latency, shared_latency, shuffle, barrier, round, block
@@ -43,7 +45,7 @@ RESOURCES: Mapping[str, tuple[str, ...]] = {
     "device memory": ("dram",),
     "L2": ("l2",),
     "requests": ("request",),
-    "shared memory": ("wave",),
+    "shared memory": ("wave", "shared_atomic"),
     "instructions": ("instruction",),
     LATENCY: (
         "l1_latency", "l2_latency", "dram_latency", "shared_latency", "shuffle", "barrier",
@@ -131,7 +133,8 @@ def demands(launch: Launch, limits: Limits) -> dict[str, float]:
         "dram": SECTOR * count("dram_read_sectors", "dram_write_sectors", "dirty_sectors_left"),
         "l2": SECTOR * count("l2_read_sectors", "l2_write_sectors", "l2_atomic_sectors"),
         "request": uneven * count("l1_waves"),
-        "wave": uneven * count("shared_load_waves", "shared_store_waves", "shared_atomic_waves"),
+        "wave": uneven * count("shared_load_waves", "shared_store_waves"),
+        "shared_atomic": uneven * count("shared_atomic_waves"),
         "instruction": uneven * count("warp_instructions") / SCHEDULERS,
         "atomic": count("l2_atomic_sectors"),
         "turn": count("global_atomic_turns"),

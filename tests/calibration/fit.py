@@ -33,6 +33,7 @@ START: dict[str, tuple[float, float]] = {
     "l2": (1 / 7e12, 0.1),
     "request": (1.0, 0.5),
     "wave": (1.0, 0.5),
+    "shared_atomic": (10.0, 0.03),
     "instruction": (1.0, 0.1),
     "l1_latency": (30.0, 0.03),
     "l2_latency": (150.0, 0.03),
