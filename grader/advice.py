@@ -7,7 +7,8 @@ large it is and what to do. Advice costs no marks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from grader import model
 from grader.counters import Buffer, Counters, Launch, Line
@@ -17,8 +18,7 @@ SHARE = 0.05  # of all traffic of its kind: less than that is not worth a word
 SMALL = 0.1  # of all arrays: those that are smaller fit into a cache
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(msgspec.Struct, frozen=True):
     """file and line are those of the access, or of the launch. waste: seconds, roughly."""
 
     kind: str

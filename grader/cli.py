@@ -261,6 +261,47 @@ def review(score: Path, accept: bool, deny: bool, part: str | None, reason: str)
 
 
 @main.command()
+@click.argument("submission", type=click.Path(), default=".")
+@assignment_option
+@part_option
+@click.option("--shape", metavar="D=N,...", help="Sizes; the first that is timed when left out.")
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write everything there.",
+)
+@sentences
+def profile(
+    submission: str,
+    assignment: str | None,
+    parts: tuple[str, ...],
+    shape: str | None,
+    json_path: Path | None,
+) -> None:
+    """Show what each kernel and line of a SUBMISSION costs, and what would make it faster.
+
+    Counted on the emulator, whether there is a GPU or not.
+    """
+    import msgspec
+
+    from grader import profile as profiling
+    from grader.grading import resolve
+    from grader.score import check_writable
+
+    if json_path is not None:
+        check_writable(json_path)
+    used = resolve(submission, assignment)
+    dims = profiling.parse_shape(shape, used) if shape else None
+    found = profiling.profile(submission, used, parts, dims)
+    if json_path is not None:
+        raw = msgspec.json.format(msgspec.json.encode(found), indent=2)
+        json_path.write_bytes(raw + b"\n")
+    click.echo(profiling.show(found, Path(submission)))
+
+
+@main.command()
 @sentences
 def doctor() -> None:
     """Say what this machine can do, and how to fix what it cannot.
