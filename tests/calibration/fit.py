@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grader import machine, model
-from tests.calibration import fit_report, kernels
+from tests.calibration import counters_report, fit_report, kernels
 from tests.calibration.fit_data import DEMANDS, Array, Data, count_all, join, moved
 
 HERE = Path(__file__).parent
@@ -164,8 +164,11 @@ def main() -> None:
         counted = {**known, **count_all(given.names)}
         given.counted.write_text(json.dumps(counted, separators=(",", ":")) + "\n")
         print(f"counted in {time.monotonic() - began:.0f} s")
+    counted = json.loads(given.counted.read_text())
+    measured = json.loads((HERE / "counters.json").read_text())["rows"]
+    counters_report.write(counted, measured, HERE)
     data = join(
-        json.loads(given.counted.read_text()),
+        counted,
         json.loads((HERE / "times.json").read_text()),
         machine.load().limits,
     )
