@@ -123,7 +123,8 @@ const SharedArray* shared_at(const char* address) {
     if (last != nullptr && static_cast<size_t>(address - last->begin) < last->size) return last;
     const SharedArray& dynamic = shared.dynamic;
     // Pages are accessible beyond its end; what is not is no business of the checkers.
-    if (dynamic.size != 0 && static_cast<size_t>(address - dynamic.begin) < (size_t{1} << 20)) return shared.last = &dynamic;
+    const bool in_dynamic = static_cast<size_t>(address - dynamic.begin) < (size_t{1} << 20);
+    if (in_dynamic && dynamic.size != 0) return shared.last = &dynamic;
     const SharedArray* found = near(address);
     if (found != nullptr) shared.last = found;
     return found;
