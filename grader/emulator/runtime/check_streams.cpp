@@ -183,9 +183,10 @@ void find_leaks(unsigned call) {
     }
     for (const auto& [key, same] : kept) {
         const Place place{nullptr, same.front()->site};
+        const std::string bytes = std::to_string(std::get<2>(key));
         if (same.size() < 3 || same.back()->call != call || found_again("leak", place, nullptr)) continue;
         add_finding({Severity::warning, "leak", place, "",
-                     "each call allocates " + std::to_string(std::get<2>(key)) + " bytes here, and nobody frees them: " +
+                     "each call allocates " + bytes + " bytes here, and nobody frees them: " +
                          std::to_string(same.size()) + " calls have done so", {}});
     }
 }
@@ -245,8 +246,8 @@ void first_touch(Allocation& allocation) {
 }
 
 void forget_order() {
+    state.in_call = false;
     wait_for_device();
-    state.operations.clear();
     streams_are_unordered = false;
     ++now.interval;
 }
