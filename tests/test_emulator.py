@@ -16,6 +16,7 @@ import pytest
 from grader.emulator import frontend
 from grader.emulator.frontend import Unsupported, translate
 from grader.emulator.program import BuildError, build, runtime_library
+from tests.test_checkers import check, expected
 
 PROGRAMS = Path(__file__).parent / "emulator"
 COMPILERS = [name for name in ("g++", "clang++") if shutil.which(name)]
@@ -41,7 +42,8 @@ def names(folder: Path) -> list[str]:
     )
 
 
-FEATURES = [name for name in names(PROGRAMS) if name not in ("faults", "refused")]
+NO_FEATURES = ("checks", "faults", "meter", "refused")
+FEATURES = [name for name in names(PROGRAMS) if name not in NO_FEATURES]
 
 
 def run(program: Path, **settings: int) -> subprocess.CompletedProcess[str]:
@@ -65,7 +67,8 @@ def comment(source: Path, key: str) -> str:
 @pytest.mark.parametrize("cxx", COMPILERS)
 @pytest.mark.parametrize("name", FEATURES)
 def test_program_runs(name: str, cxx: str, tmp_path: Path, runtimes: dict[str, Path]) -> None:
-    """Every feature program finds its results right, in whatever order its threads run."""
+    """Every feature program finds its results right, in whatever order its threads run, and the
+    checkers find nothing but what its comments say."""
     program = tmp_path / "program"
     messages = build(sources(PROGRAMS / name), program, cxx=cxx, runtime=runtimes[cxx])
     assert messages == ""
@@ -73,6 +76,8 @@ def test_program_runs(name: str, cxx: str, tmp_path: Path, runtimes: dict[str, P
         done = run(program, schedule=schedule, steps=100_000_000)
         assert done.returncode == 0, f"schedule {schedule}: {done.stdout}{done.stderr}"
         assert done.stdout.rstrip().endswith("ok")
+    found, told = check(program)
+    assert found == set().union(*map(expected, sources(PROGRAMS / name))), told
 
 
 @pytest.mark.parametrize("name", names(PROGRAMS / "faults"))

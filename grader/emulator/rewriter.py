@@ -49,6 +49,7 @@ class Rewriter(Variables):
         self._kernel_words = kernel_words or _kernel_words(source)
         self._do_whiles: set[int] = set()  # positions of the `while` that ends a do statement
         self._wrapped: set[int] = set()  # kernel bodies
+        self._hides_variables = False  # macros may declare variables in device memory
 
     def run(self) -> str:
         """The rewritten text, with as many lines as before."""
@@ -82,7 +83,8 @@ class Rewriter(Variables):
                 reason = refused_name(text, before, self.source.at(position - 2))
                 if reason:
                     self._refuse(position, reason)
-        return self._joined()
+        code = self._joined()
+        return f"{code} __EMULATOR_HIDES_VARIABLES__" if self._hides_variables else code
 
     # ------------------------------------------------------------------------------- directives
 
@@ -113,6 +115,7 @@ class Rewriter(Variables):
                 )
                 rewriter = Rewriter(macro, self._kernel_words)
                 self._replaced[index] = head + rewriter.run()
+                self._hides_variables |= any(word in body for word in VARIABLE_KEYWORDS)
             elif _UNROLL.match(text) or _NV_PRAGMA.match(text):
                 # A hint about registers. Unrolling costs compile time here and buys nothing.
                 self._replaced[index] = "\n" * text.count("\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 if __package__:
     from grader.emulator.edits import Edits
     from grader.emulator.refusals import SHARED_INITIALIZER
@@ -69,13 +71,9 @@ class Variables(Edits):
     def _declares_type(self, start: int, end: int) -> bool:
         """struct Name {...} variable: the name is for what follows, too."""
         words = [self.source.at(at) for at in range(start, end)]
-        return (
-            any(
-                word in ("struct", "union", "class", "enum") and words[i + 1 : i + 2] != ["{"]
-                for i, word in enumerate(words)
-            )
-            and "{" in words
-        )
+        keywords = ("struct", "union", "class", "enum")
+        named = any(a in keywords and b != "{" for a, b in itertools.pairwise(words))
+        return named and "{" in words
 
     def _make_room(self, start: int, position: int, end: int, names: list[int]) -> str:
         """Make the variables members of a structure with room around each, so that an access beyond
@@ -86,10 +84,8 @@ class Variables(Edits):
         for name in names:
             after = self._declarator_end(name, end)
             self._insert_before(after, f", __room_after_{self.source.at(name)}")
-        known = "".join(
-            f" __EMULATOR_IN_ROOM__({first}, {self.source.at(name)});" for name in names
-        )
-        return f" __EMULATOR_ROOM_ENDS__({first});{known}"
+        known = [f" __EMULATOR_IN_ROOM__({first}, {self.source.at(name)});" for name in names]
+        return f" __EMULATOR_ROOM_ENDS__({first});{''.join(known)}"
 
     def _declarator_end(self, name: int, end: int) -> int:
         """Position of the comma or semicolon behind the declarator of `name`."""

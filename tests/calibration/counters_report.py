@@ -69,9 +69,9 @@ def page(found: Mapping[str, Row]) -> str:
     lines = [
         "# The emulator's counters against ncu",
         "",
-        "Emulator / hardware, of `counters.json` (H200). Memory traffic is compared for calls of one"
-        " kernel, because ncu makes the caches cold before each; written memory where the output is"
-        " larger than L2. Written by `python -m tests.calibration.fit`.",
+        "Emulator / hardware, of `counters.json` (H200). Memory traffic is compared for calls of"
+        " one kernel, because ncu makes the caches cold before each; written memory where the"
+        " output is larger than L2. Written by `python -m tests.calibration.fit`.",
         "",
         *(_summary(title, found) for title in titles),
         "",

@@ -77,7 +77,7 @@ int main() {
     cudaMemcpy(&count, address, sizeof(int), cudaMemcpyDeviceToHost);
     cudaMemcpy(&first, row + 5, sizeof(float), cudaMemcpyDeviceToHost);
     ok = ok && count == 0 && size == 24 && first == 6.f;
-    ok = ok && cudaMemcpyToSymbol(weights, host_weights, 2 * sizeof host_weights) != cudaSuccess;
+    ok = ok && cudaMemcpyToSymbol(weights, host_weights, 2 * sizeof host_weights) != cudaSuccess;  // expect: error api
     cudaGetLastError();
     cudaFree(bad);
     puts(ok ? "ok" : "failed");

@@ -117,12 +117,12 @@ int main() {
     EXPECT(blocks > 0 && grid > 0 && block % 32 == 0 && function.maxThreadsPerBlock > 0);
 
     // errors are returned, kept once, and do not stick
-    EXPECT(cudaMemcpy(a, host, (n + 1000) * sizeof(float), cudaMemcpyHostToDevice) != cudaSuccess);
+    EXPECT(cudaMemcpy(a, host, (n + 1000) * sizeof(float), cudaMemcpyHostToDevice) != cudaSuccess);  // expect: error api
     EXPECT(cudaPeekAtLastError() != cudaSuccess && cudaGetLastError() != cudaSuccess);
     EXPECT(cudaGetLastError() == cudaSuccess);
-    fill<<<1, 2048>>>(a, 0.f, n);
+    fill<<<1, 2048>>>(a, 0.f, n);  // expect: error launch
     EXPECT(cudaGetLastError() != cudaSuccess);  // which error it is depends on the CUDA version
-    fill<<<0, 32>>>(a, 0.f, n);
+    fill<<<0, 32>>>(a, 0.f, n);  // expect: error launch
     EXPECT(cudaGetLastError() != cudaSuccess);
     void* huge = nullptr;
     EXPECT(cudaMalloc(&huge, size_t(1) << 50) == cudaErrorMemoryAllocation && cudaGetLastError() != cudaSuccess);

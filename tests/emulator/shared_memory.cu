@@ -106,7 +106,7 @@ __global__ void dynamic_rows(int* bad) {
 // Shared memory does not survive from one block to the next.
 __global__ void fresh(int* bad) {
     __shared__ int left_over[32];
-    if (left_over[threadIdx.x] == 12345) atomicAdd(bad, 1);
+    if (left_over[threadIdx.x] == 12345) atomicAdd(bad, 1);  // expect: error uninitialised_shared
     left_over[threadIdx.x] = 12345;
 }
 

@@ -71,7 +71,7 @@ __global__ void divergent_warps() {
     if (lane < 20) {
         int left = __shfl_up_sync(mask, lane, 1);
         if (lane > 0) check(left == lane - 1);
-        int next = __shfl_down_sync(mask, lane, 4);
+        int next = __shfl_down_sync(mask, lane, 4);  // expect: warning undefined_shuffle
         if (lane + 4 < 20) check(next == lane + 4);  // the others get something undefined and ignore it
     }
 }

@@ -12,6 +12,7 @@
 #include "memory.h"
 #include "shared.h"
 #include "stacks.h"
+#include "symbols.h"
 
 namespace emulator::checker {
 namespace {
@@ -138,7 +139,8 @@ void check_global(const Access& access, const Thread& thread) {
         return;
     }
     if (__builtin_expect(is_misaligned(access), 0)) {
-        misaligned(access, thread, "byte " + std::to_string(access.address - begin) + " of " + describe_allocation(*allocation));
+        const std::string offset = "byte " + std::to_string(access.address - begin);
+        misaligned(access, thread, offset + " of " + describe_allocation(*allocation));
     }
     const Context context = context_of(access, thread, false, allocation, allocation->shown_size);
     if (__builtin_expect(allocation->touched_in != now.launch, 0)) first_touch(*allocation);
@@ -191,16 +193,52 @@ void check_variable(const Access& access, const Thread& thread, const DeviceVari
     }
 }
 
-// Neither device memory, nor shared memory, nor the thread's own stack.
+// Addresses outside of device memory that were found to be in order: parameters, constants, static variables.
+struct Harmless {
+    const char* address[256];
+
+    bool contains(const char* at) const { return address[slot(at)] == at; }
+    void add(const char* at) { address[slot(at)] = at; }
+    static size_t slot(const char* at) { return reinterpret_cast<uintptr_t>(at) / 4 % 256; }
+};
+Harmless harmless;
+
+constexpr size_t kHostFrames = size_t{1} << 20;
+
+void report_stray(const Access& access, const Thread& thread, const std::string& what) {
+    const char* kind = access.write ? "stray_write" : "stray_read";
+    report(access, kind, nullptr, what, verb(access) + " of " + what + by(thread));
+}
+
+// Memory that is not the device's at all.
+void check_host(const Access& access, const Thread& thread) {
+    const auto* body = static_cast<const char*>(block.body);
+    const bool parameter = static_cast<size_t>(access.address - body) < block.body_size;
+    const auto above = static_cast<size_t>(access.address - static_cast<const char*>(block.hub));
+    if (!parameter && above < kHostFrames) {
+        report_stray(access, thread, "a local variable of host code");
+        return;
+    }
+    const std::string name = hides_variables() ? "" : host_variable(access.address);
+    if (parameter || name.empty()) {
+        harmless.add(access.address);
+        return;
+    }
+    report_stray(access, thread,
+                 "`" + name + "`, a variable of host code: the device has no such thing, and nvcc refuses it. Pass its"
+                 " value to the kernel, or declare it __device__");
+}
+
+// Neither in an allocation, nor shared memory, nor the thread's own stack.
 __attribute__((noinline)) void check_elsewhere(const Access& access, const Thread& thread) {
+    if (!access.atomic && !access.is_volatile && harmless.contains(access.address)) return;
     if (const DeviceVariable* variable = variable_at(access.address)) {
         check_variable(access, thread, *variable);
     } else if (stacks.contains(access.address)) {
-        report(access, access.write ? "stray_write" : "stray_read", nullptr, "",
-               verb(access) + " of a local variable of another thread: its address means something else there" +
-                   by(thread));
-    } else if (access.atomic || access.is_volatile) {
-        exchange(access, thread);  // a variable that could not be registered
+        report_stray(access, thread, "a local variable of another thread: its address means something else there");
+    } else {
+        exchange(access, thread);  // it may be a variable that could not be registered
+        check_host(access, thread);
     }
 }
 

@@ -176,7 +176,8 @@ bool has_learnt(const Thread& thread, const Publication& publication) {
     const size_t count = state.learnt.size();
     for (size_t i = count; i-- > 0 && count - i <= 8;) {
         const Learnt& learnt = state.learnt[i];
-        if (learnt.what == publication && (learnt.thread == rank(thread) || learnt.interval < now.interval)) return true;
+        const bool by_thread = learnt.thread == rank(thread) || learnt.interval < now.interval;
+        if (by_thread && learnt.what == publication) return true;
     }
     return false;
 }
@@ -220,7 +221,7 @@ void synchronise_warp(int warp, uint32_t lanes) {
     for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
         clock.known[lane][lane] = clock.epoch[lane];
-        for (int i = 0; i < kWarpSize; ++i) all[static_cast<size_t>(i)] = std::max(all[static_cast<size_t>(i)], clock.known[lane][i]);
+        for (size_t i = 0; i < kWarpSize; ++i) all[i] = std::max(all[i], clock.known[lane][i]);
     }
     for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
@@ -253,7 +254,9 @@ void publish(const Thread& thread, const char* address, bool replaces) {
         Publication published = published_by(thread, device ? state.reach_device : state.reach_block, device);
         if (published == nullptr) continue;
         std::vector<Publication>& here = state.at_address[address];
-        if (!here.empty() && (here.back() == published || (here.size() > 1 && here[here.size() - 2] == published))) continue;
+        const size_t count = here.size();
+        const bool known = (count > 0 && here[count - 1] == published) || (count > 1 && here[count - 2] == published);
+        if (known) continue;
         here.push_back(std::move(published));
         ++state.count;
     }

@@ -98,8 +98,9 @@ void keep_write(const Context& context, Stamp other, uint16_t other_site) {
 // The thread goes on to an atomic on what it has looked at, as in a loop of atomicCAS().
 void forget_looks(const Context& context) {
     for (size_t i = looks.size(); i-- > 0;) {
-        const bool same = looks[i].context.thread == context.thread && looks[i].access.address == context.access->address;
-        if (same) looks.erase(looks.begin() + static_cast<ptrdiff_t>(i));
+        const Look& look = looks[i];
+        if (look.context.thread != context.thread || look.access.address != context.access->address) continue;
+        looks.erase(looks.begin() + static_cast<ptrdiff_t>(i));
     }
 }
 
@@ -205,8 +206,8 @@ Context context_of(const Access& access, const Thread& thread, bool shared, cons
         stamp = stamp.as_volatile();
         if (access.write && has_fenced(thread)) stamp = stamp.as_atomic();
     }
-    return {&access, &thread, touch, stamp, site_of(access.instruction), shared, shared ? now.block : now.launch, buffer,
-            size <= sizeof(double)};
+    const uint32_t floor = shared ? now.block : now.launch;
+    return {&access, &thread, touch, stamp, site_of(access.instruction), shared, floor, buffer, size <= sizeof(double)};
 }
 
 void check_word(const Context& context, Cell& cell, unsigned mask) {
@@ -260,15 +261,17 @@ uint16_t site_of(const void* instruction) {
 
 const void* instruction_of(uint16_t site) { return sites.instructions[site]; }
 
+// "(3,0,0)" for the place of a linear number in a box.
+static std::string coordinates(uint64_t number, const uint3& box) {
+    const uint64_t row = number / box.x;
+    return "(" + std::to_string(number % box.x) + "," + std::to_string(row % box.y) + "," +
+           std::to_string(row / box.y) + ")";
+}
+
 std::string thread_of(Stamp stamp) {
-    const unsigned rank = stamp.thread();
-    const unsigned width = blockDim.x;
-    std::string text = "thread (" + std::to_string(rank % width) + "," + std::to_string(rank / width % blockDim.y) + "," +
-                       std::to_string(rank / (width * blockDim.y)) + ")";
-    if (stamp.interval() >= now.block) return text;
-    const uint64_t number = block_of(stamp.interval());
-    return text + " of block (" + std::to_string(number % gridDim.x) + "," + std::to_string(number / gridDim.x % gridDim.y) +
-           "," + std::to_string(number / (uint64_t{gridDim.x} * gridDim.y)) + ")";
+    const std::string thread = "thread " + coordinates(stamp.thread(), blockDim);
+    if (stamp.interval() >= now.block) return thread;
+    return thread + " of block " + coordinates(block_of(stamp.interval()), gridDim);
 }
 
 std::string describe_place(const Context& context) {

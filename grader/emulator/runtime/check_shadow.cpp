@@ -65,6 +65,14 @@ void make_shadow(SharedArray& array) {
 
 void nothing_is_written(const SharedArray& array) { std::memset(array.shadow.written, 0, array.size / 8 + 1); }
 
+// Whether no other array lies in the room around this one, as the front end has promised.
+bool has_room(const SharedArray& array) {
+    auto after = shared.by_begin.upper_bound(array.begin);
+    if (after != shared.by_begin.end() && after->first < array.end() + array.room) return false;
+    auto at = shared.by_begin.find(array.begin);
+    return at == shared.by_begin.begin() || std::prev(at)->second->end() + array.room <= array.begin;
+}
+
 const SharedArray* near(const char* address) {
     auto after = shared.by_begin.upper_bound(address);
     if (after != shared.by_begin.begin()) {
@@ -101,6 +109,7 @@ void enter_shared(char* begin, size_t size, size_t room, const char* name) {
         shared.last = nullptr;
         array = std::make_unique<SharedArray>(SharedArray{begin, size, room, "`" + std::string(name) + "`", {}});
         make_shadow(*array);
+        if (!has_room(*array)) array->room = 0;
     }
     nothing_is_written(*array);
 }
@@ -123,7 +132,8 @@ const SharedArray* shared_at(const char* address) {
     if (last != nullptr && static_cast<size_t>(address - last->begin) < last->size) return last;
     const SharedArray& dynamic = shared.dynamic;
     // Pages are accessible beyond its end; what is not is no business of the checkers.
-    if (dynamic.size != 0 && static_cast<size_t>(address - dynamic.begin) < (size_t{1} << 20)) return shared.last = &dynamic;
+    const bool in_dynamic = static_cast<size_t>(address - dynamic.begin) < (size_t{1} << 20);
+    if (in_dynamic && dynamic.size != 0) return shared.last = &dynamic;
     const SharedArray* found = near(address);
     if (found != nullptr) shared.last = found;
     return found;

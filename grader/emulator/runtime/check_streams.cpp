@@ -111,7 +111,8 @@ Operation& begin_operation(const void* stream, const Site& site, const char* wha
 
 std::string stream_name(size_t stream) {
     if (stream == kDefault) return "the default stream";
-    return state.in_call && stream == state.stream_of_call ? "the stream that the launcher was given" : "another stream";
+    const bool given = state.in_call && stream == state.stream_of_call;
+    return given ? "the stream that the launcher was given" : "another stream";
 }
 
 std::string name_of(const Allocation* allocation) {
@@ -126,9 +127,10 @@ constexpr const char* kRemedy =
 void report(const Operation& mine, const Operation& other, const Allocation* allocation, Place other_place) {
     const Place place{nullptr, mine.site};
     if (found_again("race_streams", place, allocation)) return;
-    add_finding({Severity::error, "race_streams", place, name_of(allocation),
-                 std::string("this ") + mine.what + " on " + stream_name(mine.stream) + " and the " + other.what + " at " +
-                     kOther + " on " + stream_name(other.stream) + " both touch " + name_of(allocation) + kRemedy,
+    const std::string name = name_of(allocation);
+    add_finding({Severity::error, "race_streams", place, name,
+                 std::string("this ") + mine.what + " on " + stream_name(mine.stream) + " and the " + other.what +
+                     " at " + kOther + " on " + stream_name(other.stream) + " both touch " + name + kRemedy,
                  other_place});
 }
 
@@ -136,10 +138,11 @@ void report(const Operation& mine, const Operation& other, const Allocation* all
 void report_call(const Operation& mine, const Allocation* allocation, const char* when) {
     const Place place{nullptr, mine.site};
     if (found_again("race_streams", place, allocation)) return;
-    add_finding({Severity::error, "race_streams", place, name_of(allocation),
-                 std::string("this ") + mine.what + " on " + stream_name(mine.stream) + " touches " + name_of(allocation) +
-                     when + " the stream that the launcher was given, and nothing makes the one wait for the other."
-                     " Launch on that stream", {}});
+    const std::string name = name_of(allocation);
+    add_finding({Severity::error, "race_streams", place, name,
+                 std::string("this ") + mine.what + " on " + stream_name(mine.stream) + " touches " + name + when +
+                     " the stream that the launcher was given, and nothing makes the one wait for the other. Launch on"
+                     " that stream", {}});
 }
 
 bool before_inputs(const Clock& clock) { return state.in_call && clock.of(state.stream_of_call) < state.produced; }
@@ -170,8 +173,8 @@ void check_cells(const Operation& mine, char* begin, size_t size, bool write) {
     }
 }
 
-// Allocations of one line and size that were made in several calls and are all still there.
-void find_leaks() {
+// Allocations of one line and size that were made in several calls, the last one among them, and are still there.
+void find_leaks(unsigned call) {
     std::map<std::tuple<std::string, int, size_t>, std::vector<const Allocation*>> kept;
     for (const auto& [begin, allocation] : heap.allocations()) {
         if (allocation.freed || allocation.call == 0 || allocation.site.file == nullptr) continue;
@@ -180,9 +183,10 @@ void find_leaks() {
     }
     for (const auto& [key, same] : kept) {
         const Place place{nullptr, same.front()->site};
-        if (same.size() < 3 || found_again("leak", place, nullptr)) continue;
+        const std::string bytes = std::to_string(std::get<2>(key));
+        if (same.size() < 3 || same.back()->call != call || found_again("leak", place, nullptr)) continue;
         add_finding({Severity::warning, "leak", place, "",
-                     "each call allocates " + std::to_string(std::get<2>(key)) + " bytes here, and nobody frees them: " +
+                     "each call allocates " + bytes + " bytes here, and nobody frees them: " +
                          std::to_string(same.size()) + " calls have done so", {}});
     }
 }
@@ -220,6 +224,7 @@ void order_transfer(const void* stream, const Site& site, char* begin, size_t si
 }
 
 void check_streams(const Context& context, Stamp other, uint16_t other_site) {
+    if (context.stamp.is_atomic() && other.is_atomic()) return;
     const Operation* operation = operation_at(other.interval());
     if (operation == nullptr || is_done(*operation, state.running)) return;
     report(state.operations.back(), *operation, heap.find(context.access->address), {instruction_of(other_site), {}});
@@ -241,8 +246,8 @@ void first_touch(Allocation& allocation) {
 }
 
 void forget_order() {
+    state.in_call = false;
     wait_for_device();
-    state.operations.clear();
     streams_are_unordered = false;
     ++now.interval;
 }
@@ -275,6 +280,5 @@ static void check_outputs(const void* stream) {
 
 extern "C" void emu_outputs_taken_on(void* stream) {
     if ((watchers & kChecks) != 0 && state.in_call) check_outputs(stream);
-    heap.end_call();
-    find_leaks();  // of calls that nobody watched, too
+    find_leaks(heap.end_call());  // of calls that nobody watched, too
 }

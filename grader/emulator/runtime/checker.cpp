@@ -21,7 +21,7 @@ void begin() {
 
 void access(const Access& access) {
     if (__builtin_expect(write_is_pending, 0)) settle_write();
-    check_access(access, *current);
+    if (access.size != 0) check_access(access, *current);
 }
 
 void launch(const Grid& grid) {
@@ -31,6 +31,7 @@ void launch(const Grid& grid) {
 }
 void end_of_launch() {
     if (write_is_pending) settle_write();
+    settle_looks();  // a fault may have ended the last block
 }
 void block() {
     start_block();

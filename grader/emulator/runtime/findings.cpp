@@ -123,6 +123,16 @@ void add_unchecked_error() {
                      " cudaGetLastError() after it", {}});
 }
 
+// The same accesses are an error already.
+bool adds_nothing(const Told& one, const std::vector<Told>& told) {
+    const std::string kind = one.finding.kind;
+    if (kind != "same_value_race" && kind != "mixed_atomic") return false;
+    return std::any_of(told.begin(), told.end(), [&](const Told& other) {
+        return std::string(other.finding.kind).rfind("race_", 0) == 0 && other.line.file == one.line.file &&
+               other.line.line == one.line.line && other.finding.buffer == one.finding.buffer;
+    });
+}
+
 std::string write_all() {
     add_unchecked_error();
     std::vector<Told> told = merged();
@@ -132,6 +142,7 @@ std::string write_all() {
     if (told.size() > kTold) told.resize(kTold);
     std::string all;
     for (const Told& one : told) {
+        if (adds_nothing(one, told)) continue;
         all += std::string(name_of(one.finding.severity)) + "\t" + one.finding.kind + "\t" + one.line.file + "\t" +
                std::to_string(one.line.line) + "\t" + std::to_string(one.count) + "\t" + one.finding.message + "\n";
     }

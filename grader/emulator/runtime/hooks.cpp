@@ -35,7 +35,8 @@ inline __attribute__((always_inline)) void touch_volatile(const volatile void* a
         const bool first = atomic_step == Atomic::reads && !write;
         atomic_step = first ? Atomic::writes : Atomic::none;
         auto* cell = static_cast<char*>(const_cast<void*>(address));
-        if (first) watch_access({cell, static_cast<uint32_t>(size), true, true, instruction, false, atomic_is_store, aligned});
+        const auto bytes = static_cast<uint32_t>(size);
+        if (first) watch_access({cell, bytes, true, true, instruction, false, atomic_is_store, aligned});
         return;
     }
     touch(address, size, write, false, instruction, true, aligned);
@@ -55,7 +56,8 @@ extern "C" {
         access(address, size, true); \
     }
 #define ACCESSES(name, access) \
-    ACCESS(name, 1, access) ACCESS(name, 2, access) ACCESS(name, 4, access) ACCESS(name, 8, access) ACCESS(name, 16, access)
+    ACCESS(name, 1, access) ACCESS(name, 2, access) ACCESS(name, 4, access) ACCESS(name, 8, access) \
+    ACCESS(name, 16, access)
 #define PLAIN(address, size, write) touch(address, size, write, false, HERE)
 #define UNALIGNED(address, size, write) touch(address, size, write, false, HERE, false, false)
 #define VOLATILE(address, size, write) touch_volatile(address, size, write, HERE, true)

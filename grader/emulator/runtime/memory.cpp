@@ -129,7 +129,8 @@ Allocation* DeviceHeap::around(const void* address) {
     auto it = allocations_.upper_bound(at);
     if (it != allocations_.begin()) {
         Allocation& before = std::prev(it)->second;
-        if (!before.freed && at < before.begin + round_up(before.size == 0 ? 1 : before.size, kAlignment)) return &before;
+        const size_t padded = round_up(before.size == 0 ? 1 : before.size, kAlignment);
+        if (!before.freed && at < before.begin + padded) return &before;
     }
     if (it == allocations_.end() || it->second.freed) return nullptr;
     Allocation& after = it->second;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "fault.h"
 
@@ -53,7 +54,7 @@ public:
 
     // Calls of a program around the emulator, to tell what was allocated in which.
     void begin_call() { call_ = ++calls_; }
-    void end_call() { call_ = 0; }
+    unsigned end_call() { return std::exchange(call_, 0); }
 
     // Host code cannot touch device memory, except managed memory: it is closed outside of kernels
     // and of the functions that copy. Calls nest.

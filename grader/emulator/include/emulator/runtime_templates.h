@@ -281,15 +281,25 @@ static inline bool __single_blocks(const cudaLaunchConfig_t* __configuration) {
     }
     return true;
 }
+// Behind a pack of arguments there is no room for the place of the call, so it comes with the first one.
+struct __placed_configuration {
+    const cudaLaunchConfig_t* __pointer;
+    int __line;
+    const char* __file;
+    __placed_configuration(const cudaLaunchConfig_t* __p, int __at = __builtin_LINE(),
+                           const char* __in = __builtin_FILE())
+        : __pointer(__p), __line(__at), __file(__in) {}
+};
 }  // namespace __emulator
 template <class... _Parameters, class... _Arguments>
-static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* __configuration,
+static inline cudaError_t cudaLaunchKernelEx(::__emulator::__placed_configuration __placed,
                                              void (*__function)(_Parameters...), _Arguments&&... __arguments) {
+    const cudaLaunchConfig_t* __configuration = __placed.__pointer;
     if (!::__emulator::__single_blocks(__configuration)) return cudaErrorNotSupported;
     {
         ::__emulator::Launch __launch_ = ::__emulator::configure(
             __configuration->gridDim, __configuration->blockDim, __configuration->dynamicSmemBytes,
-            __configuration->stream);
+            __configuration->stream, __placed.__line, __placed.__file);
         __function(std::forward<_Arguments>(__arguments)...);
     }
     return cudaPeekAtLastError();

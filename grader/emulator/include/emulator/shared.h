@@ -10,6 +10,7 @@ char* __emulator_dynamic_shared(void);
 void __emulator_enter_shared(void* __address, size_t __size, size_t __room, const char* __name);
 void __emulator_register_shared(void* __address, size_t __size, size_t __room, const char* __name);
 void __emulator_register_variable(const volatile void* __address, size_t __size, const char* __name);
+void __emulator_hides_variables(void);
 }
 
 namespace __emulator {
@@ -42,8 +43,14 @@ struct Variable {
         __emulator_register_variable(reinterpret_cast<const volatile void*>(&__variable), sizeof(__variable), __name);
     }
 };
+struct HiddenVariables {
+    HiddenVariables() { __emulator_hides_variables(); }
+};
 }  // namespace __emulator
 
+// At the end of a file whose macros may declare device variables.
+#define __EMULATOR_HIDES_VARIABLES__ \
+    static ::__emulator::HiddenVariables __EMULATOR_UNIQUE__(__hidden_variables_, __COUNTER__);
 #define __EMULATOR_DYNAMIC_SHARED__ static
 #define __EMULATOR_GLUE__(_a, _b) _a##_b
 #define __EMULATOR_UNIQUE__(_a, _b) __EMULATOR_GLUE__(_a, _b)

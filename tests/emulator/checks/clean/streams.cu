@@ -5,6 +5,9 @@ __global__ void fill(float* x, float value) {
 __global__ void twice(float* x) {
     x[threadIdx.x] *= 2.0f;
 }
+__global__ void add(float* x) {
+    atomicAdd(&x[threadIdx.x], 1.0f);
+}
 int main() {
     float *x, host[64];
     cudaMalloc(&x, 64 * sizeof(float));
@@ -38,7 +41,12 @@ int main() {
     twice<<<1, 64, 0, a>>>(x);
     cudaMemcpyAsync(host, x, sizeof host, cudaMemcpyDeviceToHost, a);
     cudaStreamSynchronize(a);
-    // both only read
+    // atomics, at the same time
+    cudaStreamWaitEvent(b, event);
+    add<<<1, 64, 0, a>>>(x);
+    add<<<1, 64, 0, b>>>(x);
+    cudaDeviceSynchronize();
+    // a copy of one half to the other
     cudaMemcpyAsync(x + 32, x, 32 * sizeof(float), cudaMemcpyDeviceToDevice, a);
     cudaDeviceSynchronize();
     cudaStreamDestroy(a);
