@@ -23,6 +23,7 @@ struct Sites {
         uint16_t number;
     } slots[kSlots];
     std::vector<const void*> instructions{nullptr};  // by number; 0 stands for one that is not known
+    std::vector<bool> looks{false};                  // reads after which a thread went on to an atomic
 };
 Sites& sites = *new Sites{};
 
@@ -36,12 +37,15 @@ struct PendingWrite {
 };
 PendingWrite pending;
 
-// A plain read that races with an atomic.
+// A plain read that races with an atomic, or the other way round.
 struct Look {
     Context context;
     Access access;
     Stamp other;
     uint16_t other_site;
+
+    bool is_read() const { return context.touch == Touch::read; }
+    uint16_t site_of_read() const { return is_read() ? context.site : other_site; }
 };
 std::vector<Look>& looks = *new std::vector<Look>;
 constexpr size_t kLooks = 1024;
@@ -99,7 +103,9 @@ void keep_write(const Context& context, Stamp other, uint16_t other_site) {
 void forget_looks(const Context& context) {
     for (size_t i = looks.size(); i-- > 0;) {
         const Look& look = looks[i];
-        if (look.context.thread != context.thread || look.access.address != context.access->address) continue;
+        const bool same = look.context.thread == context.thread && look.access.address == context.access->address;
+        if (!same || !look.is_read()) continue;
+        sites.looks[look.context.site] = true;
         looks.erase(looks.begin() + static_cast<ptrdiff_t>(i));
     }
 }
@@ -124,10 +130,8 @@ __attribute__((noinline)) void conflict(const Context& context, Touch other_touc
     const char* kind = kind_of_race(context, other);
     if (context.touch == Touch::write && other_touch == Touch::write) {
         keep_write(context, other, other_site);
-    } else if (context.touch == Touch::read && other_touch == Touch::atomic) {
-        if (looks.size() < kLooks) looks.push_back({context, *context.access, other, other_site});
     } else if (is_mixed(context.touch, other_touch)) {
-        report(context, Severity::warning, "mixed_atomic", kind, other_touch, other, other_site);
+        if (looks.size() < kLooks) looks.push_back({context, *context.access, other, other_site});
     } else {
         report(context, Severity::error, kind, kind, other_touch, other, other_site);
     }
@@ -190,7 +194,10 @@ inline void check_reads(const Context& context, Cell& cell, unsigned mask) {
     if (context.touch == Touch::atomic && cell.read.interval() == now.interval) {
         // A thread that has looked itself before its atomic: so do the others.
         const unsigned mine = context.stamp.thread();
-        if (cell.read.thread() == mine || (cell.second != 0 && second.thread() == mine)) return;
+        if (cell.read.thread() == mine || (cell.second != 0 && second.thread() == mine)) {
+            sites.looks[cell.read_site] = true;
+            return;
+        }
     }
     check_against(context, Touch::read, cell.read, cell.read_site, mask);
     if (cell.second != 0) check_against(context, Touch::read, second, cell.read_site, mask);
@@ -239,9 +246,10 @@ void settle_write() {
 
 void settle_looks() {
     for (Look& look : looks) {
+        if (sites.looks[look.site_of_read()]) continue;
         look.context.access = &look.access;
-        report(look.context, Severity::warning, "mixed_atomic", kind_of_race(look.context, look.other), Touch::atomic,
-               look.other, look.other_site);
+        report(look.context, Severity::warning, "mixed_atomic", kind_of_race(look.context, look.other),
+               look.is_read() ? Touch::atomic : Touch::read, look.other, look.other_site);
     }
     looks.clear();
 }
@@ -254,6 +262,7 @@ uint16_t site_of(const void* instruction) {
     if (number == sites.instructions.size()) {
         if (sites.instructions.size() == 0xffff) return 0;
         sites.instructions.push_back(instruction);
+        sites.looks.push_back(false);
     }
     slot = {instruction, number};
     return number;
