@@ -194,12 +194,21 @@ void check_variable(const Access& access, const Thread& thread, const DeviceVari
 }
 
 // Addresses outside of device memory that were found to be in order: parameters, constants, static variables.
+// To look one up takes long, so two that share a slot must not drive each other out.
 struct Harmless {
-    const char* address[256];
+    const char* address[1024][2];
 
-    bool contains(const char* at) const { return address[slot(at)] == at; }
-    void add(const char* at) { address[slot(at)] = at; }
-    static size_t slot(const char* at) { return reinterpret_cast<uintptr_t>(at) / 4 % 256; }
+    bool contains(const char* at) const {
+        const auto& pair = address[slot(at)];
+        return pair[0] == at || pair[1] == at;
+    }
+    void add(const char* at) {
+        auto& pair = address[slot(at)];
+        pair[1] = pair[0];
+        pair[0] = at;
+    }
+    // Variables often lie a power of two apart: all bits count.
+    static size_t slot(const char* at) { return reinterpret_cast<uintptr_t>(at) * 0x9e3779b97f4a7c15u >> 54; }
 };
 Harmless harmless;
 
