@@ -219,6 +219,22 @@ void report_stray(const Access& access, const Thread& thread, const std::string&
     report(access, kind, nullptr, what, verb(access) + " of " + what + by(thread));
 }
 
+// Something else than a variable of the student's would be destroyed: the kernel ends. It is most likely far beyond
+// the end of a shared array, since these are static data, too.
+[[noreturn]] void overruns(const Access& access, const Thread& thread) {
+    const SharedArray* array = shared_below(access.address);
+    std::string where = "no variable of the device";
+    if (array != nullptr) {
+        where = std::to_string(access.address - array->end()) + " bytes past the end of " + array->name + " (" +
+                std::to_string(array->size) + " bytes)";
+    }
+    report(access, "out_of_bounds", array, where,
+           verb(access) + " of " + std::to_string(access.size) + " bytes, " + where + by(thread));
+    record(Kind::illegal_address, lines_of({access.instruction}).begin()->second.text(),
+           "illegal memory access: the address is " + where + by(thread));
+    leave();
+}
+
 // Memory that is not the device's at all.
 void check_host(const Access& access, const Thread& thread) {
     const auto* body = static_cast<const char*>(block.body);
@@ -228,14 +244,15 @@ void check_host(const Access& access, const Thread& thread) {
         report_stray(access, thread, "a local variable of host code");
         return;
     }
-    const std::string name = hides_variables() ? "" : host_variable(access.address);
-    if (parameter || name.empty()) {
+    const Owner owner = parameter ? Owner{Owner::unknown, ""} : owner_of(access.address);
+    if (owner.kind == Owner::foreign && access.write) overruns(access, thread);
+    if (owner.kind != Owner::host || hides_variables()) {
         harmless.add(access.address);
         return;
     }
     report_stray(access, thread,
-                 "`" + name + "`, a variable of host code: the device has no such thing, and nvcc refuses it. Pass its"
-                 " value to the kernel, or declare it __device__");
+                 "`" + owner.name + "`, a variable of host code: the device has no such thing, and nvcc refuses it."
+                 " Pass its value to the kernel, or declare it __device__");
 }
 
 // Neither in an allocation, nor shared memory, nor the thread's own stack.

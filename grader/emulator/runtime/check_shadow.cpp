@@ -139,6 +139,11 @@ const SharedArray* shared_at(const char* address) {
     return found;
 }
 
+const SharedArray* shared_below(const char* address) {
+    auto after = shared.by_begin.upper_bound(address);
+    return after == shared.by_begin.begin() ? nullptr : std::prev(after)->second.get();
+}
+
 bool nothing_written(const Shadow& shadow, const char* address, size_t size) {
     for (size_t i = 0; i < size; ++i) {
         const auto offset = static_cast<size_t>(address + i - shadow.base);

@@ -46,6 +46,9 @@ void enter_dynamic_shared();
 // The array that holds the address, or lies nearest to it if the address is in the room around it; or null.
 const SharedArray* shared_at(const char* address);
 
+// The array that begins next below the address, however far that is; or null.
+const SharedArray* shared_below(const char* address);
+
 // Whether no byte of the range has been written; and makes all of them written, or not.
 bool nothing_written(const Shadow& shadow, const char* address, size_t size);
 void mark_written(const Shadow& shadow, char* address, size_t size);

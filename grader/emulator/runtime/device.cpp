@@ -11,8 +11,7 @@
 #include "schedule.h"
 #include "shared.h"
 
-using namespace emulator;
-
+namespace emulator {
 namespace {
 
 constexpr int kMultiprocessors = 132;
@@ -63,6 +62,9 @@ cudaDeviceProp properties() {
 }
 
 }  // namespace
+}  // namespace emulator
+
+using namespace emulator;
 
 extern "C" {
 

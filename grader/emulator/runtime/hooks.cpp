@@ -6,8 +6,7 @@
 
 #include "watch.h"
 
-using namespace emulator;
-
+namespace emulator {
 namespace {
 
 inline __attribute__((always_inline)) bool watched() {
@@ -43,6 +42,9 @@ inline __attribute__((always_inline)) void touch_volatile(const volatile void* a
 }
 
 }  // namespace
+}  // namespace emulator
+
+using namespace emulator;
 
 #define HERE __builtin_return_address(0)
 

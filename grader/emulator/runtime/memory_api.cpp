@@ -27,6 +27,8 @@ cudaError_t reject(cudaError_t error, const Site& site, const std::string& sente
     return finish(error);
 }
 
+uint64_t pool_settings[cudaMemPoolAttrUsedMemHigh + 1];
+
 bool checking() { return (watchers & kChecks) != 0; }
 
 cudaError_t allocate(void** pointer, size_t size, const Site& site, bool managed) {
@@ -239,7 +241,6 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) { return cudaD
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
     return finish(device == 0 && pool == kPool ? cudaSuccess : cudaErrorInvalidValue);
 }
-static uint64_t pool_settings[cudaMemPoolAttrUsedMemHigh + 1];
 static bool is_wide(cudaMemPoolAttr which) { return which >= cudaMemPoolAttrReleaseThreshold; }  // else an int
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr which, void* value) {
     if (pool != kPool || which < 1 || which > cudaMemPoolAttrUsedMemHigh) return finish(cudaErrorInvalidValue);

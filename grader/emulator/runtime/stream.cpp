@@ -20,10 +20,12 @@ struct CUevent_st {
 };
 
 // What was created and not destroyed yet. Never destroyed itself: static objects may come later.
+namespace emulator {
 static std::set<const void*>& handles() {
     static auto& live = *new std::set<const void*>;
     return live;
 }
+}  // namespace emulator
 
 template <class Handle>
 static Handle* created(Handle* handle) {

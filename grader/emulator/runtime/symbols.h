@@ -5,10 +5,14 @@
 
 namespace emulator {
 
-// The name of the variable of namespace scope that holds the address and that host code can change; "" if it is
-// something else: a constant, a static variable of a function or class, a template's, one of the runtime's own,
-// or if the module has no symbols.
-std::string host_variable(const void* address);
+// What lies at an address of static data.
+struct Owner {
+    // Of namespace scope and host code can change it; another variable, of a function, say, that may be the
+    // device's; something that no device code has a name for; or it cannot be told.
+    enum Kind { host, other, foreign, unknown } kind;
+    std::string name;  // of a host variable
+};
+Owner owner_of(const void* address);
 
 // The program has __device__ in macros: variables that they declare are not known.
 bool hides_variables();
