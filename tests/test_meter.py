@@ -1,16 +1,19 @@
 """The emulator's counters: programs whose counts were derived by hand, in their comments.
 
-`// expect KERNEL: COUNTER = NUMBER, ...` is what every launch of the kernel must count; `~` for `=`
-means within 5 %. `// machine: ...` and `// sample: BLOCKS` are settings of the run.
+`// expect KERNEL: COUNTER = NUMBER, ...` is what every launch of the kernel must count; `~`
+for `=` means within 5 %, and `<` and `>` what they say. `// machine: ...` and
+`// sample: BLOCKS` are settings of the run.
 """
 
 from __future__ import annotations
 
 import json
+import operator
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,12 @@ NAMES = sorted(path.stem for path in PROGRAMS.glob("*.cu"))
 SAMPLED = {"sampled_uniform": ("rows",)}
 # scaled by nothing: how much was looked at, and what is left in a cache of which blocks have a part
 UNSCALED = {"accesses", "dram_write_sectors", "dirty_sectors_left"}
+HOLDS: dict[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+    "~": lambda value, number: abs(value - number) <= number / 20,
+}
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +61,7 @@ def count(program: Path, **options: str) -> dict[str, Any]:
 
 
 def expectations(source: Path) -> list[tuple[str, str, str, int]]:
-    """(kernel, counter, = or ~, number) for everything that the comments expect."""
+    """(kernel, counter, relation, number) for everything that the comments expect."""
     found = []
     for kernel, text in re.findall(r"^// expect (\w+): (.*)$", source.read_text(), re.MULTILINE):
         for item in text.split(", "):
@@ -80,8 +89,7 @@ def test_counts(name: str, cxx: str, tmp_path: Path, runtimes: dict[str, Path]) 
         assert found, kernel
         for launch in found:
             value = launch["counters"][counter]
-            near = number / 20 if relation == "~" else 0
-            assert abs(value - number) <= near, f"{kernel}: {counter} is {value}, not {number}"
+            assert HOLDS[relation](value, number), f"{kernel}: {counter} is {value}, not {number}"
 
 
 @pytest.mark.skipif(len(COMPILERS) < 2, reason="needs g++ and clang++")

@@ -4,7 +4,8 @@
 
 namespace emulator::meter {
 
-Cache::Cache(size_t lines) : capacity_(std::max<size_t>(1, lines)), shift_(63) {
+Cache::Cache(size_t lines, Replacement replacement)
+    : capacity_(std::max<size_t>(1, lines)), replacement_(replacement), shift_(63) {
     size_t buckets = 2;
     for (; buckets < capacity_; buckets *= 2) --shift_;
     buckets_.assign(buckets, kNone);
@@ -26,7 +27,7 @@ CacheLine* Cache::insert(uint64_t number, CacheLine* evicted, bool* evicts) {
     uint32_t index = static_cast<uint32_t>(lines_.size());
     *evicts = lines_.size() == capacity_;
     if (*evicts) {
-        index = oldest_;
+        index = victim();
         *evicted = lines_[index];
         unlink(index);
         forget(index);
@@ -38,6 +39,14 @@ CacheLine* Cache::insert(uint64_t number, CacheLine* evicted, bool* evicts) {
     head = index;
     use(index);
     return &lines_[index];
+}
+
+uint32_t Cache::victim() {
+    if (replacement_ == Replacement::oldest) return oldest_;
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return (random_ & 1) != 0 ? oldest_ : static_cast<uint32_t>((random_ >> 20) % capacity_);
 }
 
 void Cache::unlink(uint32_t index) {

@@ -1,4 +1,4 @@
-// A cache of 128-byte lines, each of four sectors. The line that was not used for the longest time goes.
+// A cache of 128-byte lines, each of four sectors.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,13 @@ struct CacheLine {
     uint8_t dirty;      // that have to be written to memory
 };
 
+// Which line makes room for another: the one that was not used for the longest time; or every other time
+// any one, which keeps some of what goes round in a circle that is a little too large.
+enum class Replacement { oldest, mixed };
+
 class Cache {
 public:
-    explicit Cache(size_t lines);
+    Cache(size_t lines, Replacement replacement);
 
     // The line, now the one used last; null if it is not there.
     CacheLine* find(uint64_t number);
@@ -35,8 +39,11 @@ private:
     void unlink(uint32_t index);
     void use(uint32_t index);
     void forget(uint32_t index);
+    uint32_t victim();
 
     size_t capacity_;
+    Replacement replacement_;
+    uint64_t random_ = 0x2545f4914f6cdd1du;
     int shift_;
     std::vector<CacheLine> lines_;
     std::vector<uint32_t> buckets_;

@@ -11,13 +11,15 @@ namespace emulator::meter {
 namespace {
 
 constexpr size_t kLineBytes = 128;
+// Requests of a warp that L1 answers, one after another, before it is another warp's turn.
+constexpr int kInARow = 16;
 
 unsigned count(uint32_t sectors) { return static_cast<unsigned>(__builtin_popcount(sectors)); }
 
 // L2 and memory, which all multiprocessors share.
 class SharedMemories {
 public:
-    SharedMemories(size_t lines, Buffers& buffers, Counters& sum) : l2_(lines), buffers_(buffers), sum_(sum) {}
+    SharedMemories(size_t lines, Buffers& buffers, Counters& sum) : l2_(lines, Replacement::oldest), buffers_(buffers), sum_(sum) {}
 
     void read(const Line& line, uint64_t weight) {
         CacheLine& cached = line_of(line.number);
@@ -136,20 +138,19 @@ private:
 
 class Multiprocessor {
 public:
-    Multiprocessor(size_t l1_lines, size_t slots) : l1_(l1_lines), slots_(slots) {}
+    Multiprocessor(size_t l1_lines, size_t slots) : l1_(l1_lines, Replacement::mixed), slots_(slots) {}
     void give(const BlockTrace& block) { queue_.push_back(&block); }
 
-    // The next request that it issues, of the warps in turn; null if there is none any more.
+    // The next request that it issues; null if there is none any more. A warp goes on as long as L1 has what
+    // it asks for; when it has to wait, it is another one's turn.
     const Request* step(uint64_t* weight) {
         while (residents_.size() < slots_ && start_block()) {}
         while (!residents_.empty()) {
-            if (++warp_ >= residents_[block_].trace->warps.size()) {
-                warp_ = 0;
-                block_ = (block_ + 1) % residents_.size();
-            }
+            if (missed_ || ++in_a_row_ >= kInARow) next_warp();
             Resident& resident = residents_[block_];
             *weight = resident.trace->weight;
             const Request* request = resident.step(warp_);
+            missed_ = request == nullptr;
             if (resident.running == 0) end_block();
             if (request != nullptr) return request;
         }
@@ -170,6 +171,7 @@ private:
         const uint32_t missing = line.sectors & ~uint32_t{cached.sectors};
         sum.l1_hit_sectors += weight * count(line.sectors & cached.sectors);
         if (missing == 0) return;
+        missed_ = true;
         sum.l2_read_sectors += weight * count(missing);
         cached.sectors |= static_cast<uint8_t>(line.sectors);
         below.read({line.number, missing}, weight);
@@ -187,6 +189,14 @@ private:
         CacheLine evicted;
         bool evicts = false;
         return *l1_.insert(number, &evicted, &evicts);
+    }
+
+    void next_warp() {
+        missed_ = false;
+        in_a_row_ = 0;
+        if (++warp_ < residents_[block_].trace->warps.size()) return;
+        warp_ = 0;
+        block_ = (block_ + 1) % residents_.size();
     }
 
     // False if no block is left.
@@ -210,6 +220,7 @@ private:
             if (block_ >= residents_.size()) block_ = 0;
         }
         warp_ = 0;
+        in_a_row_ = 0;
     }
 
     Cache l1_;
@@ -219,6 +230,8 @@ private:
     std::vector<Resident> residents_;
     size_t block_ = 0;
     size_t warp_ = 0;
+    int in_a_row_ = 0;     // of this warp
+    bool missed_ = false;  // its last request
 };
 
 }  // namespace

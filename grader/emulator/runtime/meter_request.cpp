@@ -13,26 +13,34 @@ struct Words {
     uint64_t at[160];
     int count = 0;
 
-    Words(char* const* addresses, int lanes, int size) {
-        for (int i = 0; i < lanes; ++i) {
-            const uint64_t begin = number(addresses[i]);
-            for (uint64_t word = begin / 4; word <= (begin + static_cast<uint64_t>(size) - 1) / 4; ++word) {
-                at[count++] = word;
-            }
+    // Those that lanes `begin` to `end` - 1 want.
+    Words(const Addresses& addresses, int begin, int end) {
+        for (int i = 0; i < addresses.count; ++i) {
+            if (addresses.lane[i] < begin || addresses.lane[i] >= end) continue;
+            const uint64_t first = number(addresses.of[i]);
+            const uint64_t last = first + static_cast<uint64_t>(addresses.size) - 1;
+            for (uint64_t word = first / 4; word <= last / 4; ++word) at[count++] = word;
         }
         std::sort(at, at + count);
         count = static_cast<int>(std::unique(at, at + count) - at);
     }
-    bool contains(const Words& other) const { return std::includes(at, at + count, other.at, other.at + other.count); }
+
+    void add_to(Waves& waves) const {
+        unsigned banks[32] = {};
+        for (int i = 0; i < count; ++i) ++banks[at[i] % 32];
+        waves.taken += *std::max_element(banks, banks + 32);
+        waves.ideal += (static_cast<unsigned>(count) + 31) / 32;
+    }
 };
 
 }  // namespace
 
 Addresses::Addresses(const Request& request, const Scattered& scattered) : count(0), size(request.size) {
     for (uint32_t rest = request.lanes; rest != 0; rest &= rest - 1) {
-        const int lane = __builtin_ctz(rest);
-        of[count++] = request.regular ? request.address + ptrdiff_t{request.stride} * (lane - request.first)
-                                      : scattered[static_cast<uint32_t>(request.stride) + static_cast<size_t>(lane)];
+        const int at = __builtin_ctz(rest);
+        lane[count] = static_cast<uint8_t>(at);
+        of[count++] = request.regular ? request.address + ptrdiff_t{request.stride} * (at - request.first)
+                                      : scattered[static_cast<uint32_t>(request.stride) + static_cast<size_t>(at)];
     }
 }
 
@@ -91,30 +99,28 @@ unsigned same_address(const Addresses& addresses) {
     return most;
 }
 
-unsigned shared_waves(const Addresses& addresses, bool atomic) {
-    if (atomic) {
-        unsigned banks[32] = {};
-        for (int i = 0; i < addresses.count; ++i) ++banks[number(addresses.of[i]) / 4 % 32];
-        return *std::max_element(banks, banks + 32);
-    }
-    // 32 banks give 128 bytes a wave: wide accesses go in halves or quarters of the warp.
-    const int lanes = 32 / std::max(1, addresses.size / 4);
-    unsigned waves = 0;
-    Words before(nullptr, 0, 0);
-    for (int begin = 0; begin < addresses.count; begin += lanes) {
-        const Words words(addresses.of + begin, std::min(lanes, addresses.count - begin), addresses.size);
-        if (before.contains(words)) continue;  // what the last wave had is handed to these lanes, too
-        unsigned banks[32] = {};
-        for (int i = 0; i < words.count; ++i) ++banks[words.at[i] % 32];
-        waves += *std::max_element(banks, banks + 32);
-        before = words;
-    }
-    return waves;
+unsigned atomic_waves(const Addresses& addresses) {
+    unsigned banks[32] = {};
+    for (int i = 0; i < addresses.count; ++i) ++banks[number(addresses.of[i]) / 4 % 32];
+    return *std::max_element(banks, banks + 32);
 }
 
-unsigned ideal_waves(const Addresses& addresses) {
-    const Words words(addresses.of, addresses.count, addresses.size);
-    return (static_cast<unsigned>(words.count) + 31) / 32;
+// 32 banks give 128 bytes a wave: a warp goes in halves if its lanes want 8 bytes, in quarters if they want
+// 16. The quarters of a half go together if half a wave holds what they want (so on an H200).
+Waves shared_waves(const Addresses& addresses) {
+    Waves waves{0, 0};
+    const int together = addresses.size <= 4 ? 32 : 16;
+    for (int begin = 0; begin < 32; begin += together) {
+        const Words words(addresses, begin, begin + together);
+        if (words.count == 0) continue;
+        if (addresses.size <= 8 || words.count <= 16) {
+            words.add_to(waves);
+        } else {
+            Words(addresses, begin, begin + 8).add_to(waves);
+            Words(addresses, begin + 8, begin + 16).add_to(waves);
+        }
+    }
+    return waves;
 }
 
 }  // namespace emulator::meter

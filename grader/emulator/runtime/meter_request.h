@@ -24,6 +24,7 @@ using Scattered = std::vector<char*>;
 // The addresses of a request in the order of its lanes.
 struct Addresses {
     char* of[32];
+    uint8_t lane[32];
     int count;
     int size;
 
@@ -50,9 +51,14 @@ unsigned ideal_sectors(const Addresses& addresses);
 // The largest number of lanes that give the same address.
 unsigned same_address(const Addresses& addresses);
 
-// Passes over the 32 banks of shared memory that a request takes. Lanes that want the same word share
-// it, except in atomics, which take turns.
-unsigned shared_waves(const Addresses& addresses, bool atomic);
-unsigned ideal_waves(const Addresses& addresses);
+// Passes over the 32 banks of shared memory that a request takes, and as many as it would take without
+// conflicts. Lanes that want the same word share it.
+struct Waves {
+    unsigned taken;
+    unsigned ideal;
+};
+Waves shared_waves(const Addresses& addresses);
+// In atomics all lanes that want the same bank take turns.
+unsigned atomic_waves(const Addresses& addresses);
 
 }  // namespace emulator::meter

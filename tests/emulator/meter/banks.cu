@@ -62,13 +62,30 @@ __global__ void wide(float4* out, const float4* inp) {
     if (d[threadIdx.x] < 0) out[0] = inp[0];
 }
 
-// All lanes want the same 16 bytes: one pass, although a warp of float4 takes four.
-// expect same_vector: shared_load_requests = 1, shared_load_waves = 1, shared_load_ideal_waves = 1
+// All lanes want the same 16 bytes: a pass for each half of the warp. So it is on an H200.
+// expect same_vector: shared_load_requests = 1, shared_load_waves = 2, shared_load_ideal_waves = 2
 __global__ void same_vector(float4* out, const float4* inp) {
     __shared__ float4 f[32];
     f[threadIdx.x] = inp[threadIdx.x];
     __syncthreads();
     out[threadIdx.x] = f[5];
+}
+
+// Lanes t and t + 4 want the same 16 bytes: 64 bytes for each half of the warp, in a pass each. With 8
+// vectors it is 128 bytes, and each quarter goes by itself.
+// expect four_vectors: shared_load_waves = 2, shared_load_ideal_waves = 2
+// expect eight_vectors: shared_load_waves = 4, shared_load_ideal_waves = 4
+__global__ void four_vectors(float4* out, const float4* inp) {
+    __shared__ float4 f[32];
+    f[threadIdx.x] = inp[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = f[threadIdx.x % 4];
+}
+__global__ void eight_vectors(float4* out, const float4* inp) {
+    __shared__ float4 f[32];
+    f[threadIdx.x] = inp[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = f[threadIdx.x % 8];
 }
 
 // 512 floats of dynamic memory, 8 warps: each warp stores and loads a row twice.
@@ -95,6 +112,8 @@ int main() {
     same_word<<<1, 32>>>(out);
     wide<<<1, 32>>>((float4*)out, (float4*)inp);
     same_vector<<<1, 32>>>((float4*)out, (float4*)inp);
+    four_vectors<<<1, 32>>>((float4*)out, (float4*)inp);
+    eight_vectors<<<1, 32>>>((float4*)out, (float4*)inp);
     dynamic<<<1, 256, 512 * sizeof(float)>>>(out);
     return cudaDeviceSynchronize();
 }
