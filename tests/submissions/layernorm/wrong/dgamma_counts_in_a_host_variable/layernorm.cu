@@ -76,11 +76,12 @@ extern "C" void launch_layernorm(float* ln_res, float* vars, float* means, const
   ker_layer_norm<<<rows, 128, 0, stream>>>(ln_res, vars, means, inp, gamma, beta, hidden_dim);
 }
 
+static int columns;
+
 extern "C" void launch_ln_bw_dgamma_dbeta(float* gamma_grad, float* beta_grad,
                                           const float* out_grad, const float* inp,
                                           const float* vars, const float* means, int rows,
                                           int hidden_dim, cudaStream_t stream) {
-  static int columns;
   ker_ln_bw_dgamma_dbeta<<<(hidden_dim + 63) / 64, 64, 0, stream>>>(
       gamma_grad, beta_grad, out_grad, inp, vars, means, rows, hidden_dim, &columns);
 }

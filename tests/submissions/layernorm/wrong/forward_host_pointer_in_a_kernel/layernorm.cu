@@ -73,8 +73,7 @@ __global__ void ker_ln_bw_dinp(float* inp_grad, const float* out_grad, const flo
 extern "C" void launch_layernorm(float* ln_res, float* vars, float* means, const float* inp,
                                  const float* gamma, const float* beta, int rows, int hidden_dim,
                                  cudaStream_t stream) {
-  static float host[1] = {LN_EPSILON};
-  const float* settings = host;
+  const float settings[1] = {LN_EPSILON};
   ker_layer_norm<<<rows, 128, 0, stream>>>(ln_res, vars, means, inp, gamma, beta, settings,
                                            hidden_dim);
 }
