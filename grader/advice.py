@@ -51,7 +51,7 @@ def _uncoalesced(launch: Launch, machine: Machine) -> Iterator[Advice]:
     lines = [line for line in launch.lines if line.kind in ("load", "store")]
     total = sum(line.sectors for line in lines)
     for line in lines:
-        if line.sectors < 2 * line.ideal_sectors or line.sectors < SHARE * total:
+        if not _much(line.requests, line.sectors, 2 * line.ideal_sectors, total):
             continue
         each, ideal = line.sectors / line.requests, line.ideal_sectors / line.requests
         verb = "read" if line.kind == "load" else "write"
@@ -70,7 +70,7 @@ def _bank_conflicts(launch: Launch, machine: Machine) -> Iterator[Advice]:
     lines = [line for line in launch.lines if line.kind.startswith("shared_")]
     total = sum(line.waves for line in lines)
     for line in lines:
-        if line.waves < 1.5 * line.ideal_waves or line.waves < SHARE * total:
+        if not _much(line.requests, line.waves, 1.5 * line.ideal_waves, total):
             continue
         each, ideal = line.waves / line.requests, line.ideal_waves / line.requests
         what = line.kind.removeprefix("shared_")
@@ -85,6 +85,11 @@ def _bank_conflicts(launch: Launch, machine: Machine) -> Iterator[Advice]:
             * machine.model["wave"]
             / (machine.limits.sms * machine.model["clock"]),
         )
+
+
+def _much(requests: float, seen: float, usual: float, total: float) -> bool:
+    """Whether a line does more than is usual, and enough of all to be worth a word."""
+    return requests > 0 and seen > 0 and seen >= max(usual, SHARE * total)
 
 
 def _scalar_accesses(launch: Launch, machine: Machine) -> Iterator[Advice]:
