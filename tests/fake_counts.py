@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import msgspec
+from hypothesis import strategies as st
 
-from grader.counters import Buffer, Counters, Launch, Line
+from grader.counters import ApiCall, Buffer, Counters, Launch, Line
 from grader.machine import Limits, Machine
 
 # Constants so plain that a time can be computed by hand: a cycle is a nanosecond, a byte of device
@@ -47,7 +48,7 @@ LIMITS = Limits(
     l1_bytes=256_000,
     l2_bytes=50_000_000,
 )
-MACHINE = Machine("Test Machine", LIMITS, CONSTANTS)
+MACHINE = Machine("X100", LIMITS, CONSTANTS)
 
 MB = 1 << 20
 ARRAYS = [Buffer("out", 64 * MB, 0.0, 2.0 * MB, 0.0), Buffer("x", 64 * MB, 2.0 * MB, 0.0, 0.0)]
@@ -103,3 +104,52 @@ def counted(*launches: Launch) -> Counters:
 def as_report(found: Counters, findings: str = "") -> str:
     """What a worker says: findings, an empty line, counters."""
     return f"{findings}\n{json.dumps(msgspec.to_builtins(found))}"
+
+
+# What a worker under a submission's control may say: any numbers that are counts, however large.
+NAMES = [
+    *copying().counters, "dirty_sectors_left", "global_atomic_turns",
+    "global_atomics_on_one_address", "l1_hit_sectors", "l2_atomic_sectors", "shuffles",
+    "shared_load_waves", "block_barriers", "busiest_block_barriers", "busiest_warp_load_rounds",
+]  # fmt: skip
+NUMBERS = st.sampled_from([0.0, 1e-300, 0.5, 1.0, 33.0, 1e9, 1e18])
+INTEGERS = st.sampled_from([0, 1, 31, 1025, 1 << 31, 10**18])
+TRIPLES = st.tuples(INTEGERS, INTEGERS, INTEGERS)
+LINES = st.builds(
+    Line,
+    file=st.sampled_from(["", "scale.cu", "../scale.cu", "/"]),
+    line=INTEGERS,
+    buffer=st.text(max_size=3),
+    kind=st.sampled_from(["load", "store", "atomic", "shared_load", "shared_store", "x"]),
+    requests=NUMBERS,
+    sectors=NUMBERS,
+    ideal_sectors=NUMBERS,
+    waves=NUMBERS,
+    ideal_waves=NUMBERS,
+)
+BUFFERS = st.builds(
+    Buffer,
+    name=st.text(max_size=3),
+    bytes=INTEGERS,
+    read_sectors=NUMBERS,
+    written_sectors=NUMBERS,
+    in_l2=NUMBERS,
+)
+LAUNCHES = st.builds(
+    Launch,
+    kernel=st.text(max_size=3),
+    file=st.text(max_size=3),
+    line=INTEGERS,
+    grid=TRIPLES,
+    block=TRIPLES,
+    shared_static=INTEGERS,
+    shared_dynamic=INTEGERS,
+    sampled_blocks=INTEGERS,
+    truncated=st.booleans(),
+    blocks_per_sm=INTEGERS,
+    counters=st.dictionaries(st.sampled_from(NAMES), NUMBERS, max_size=12),
+    lines=st.lists(LINES, max_size=3),
+    buffers=st.lists(BUFFERS, max_size=3),
+)
+CALLS = st.builds(ApiCall, call=st.text(max_size=3), bytes=INTEGERS)
+ANY_COUNTS = st.builds(Counters, st.lists(LAUNCHES, max_size=3), st.lists(CALLS, max_size=3))
