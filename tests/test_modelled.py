@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from grader import modelled, review
 from grader.assignment import Assignment
-from grader.counters import ApiCall, Counters
+from grader.counters import ApiCall, Buffer, Counters
 from grader.manifest import Slope
 from grader.modelled import IMPOSSIBLE, STEPS, ModelledSpeed
 from grader.rationales import RATIONALES
@@ -249,6 +249,15 @@ def test_whatever_is_counted_there_is_a_valid_score(
     assert record is not None, "these are counts"
     assert 0 <= record.fraction <= 1
     as_score(result, record)
+
+
+def test_no_count_is_so_large_that_it_counts_as_nothing(run: Run) -> None:
+    """Infinity / infinity would be no number, and no number is smaller than all of the ceiling."""
+    buffers = [Buffer("a", 10**18, 1e-300, 0.0, 0.0)]
+    endless = launch({"shuffles": 1e18, "l1_waves": 1e18}, truncated=True, buffers=buffers)
+    result, record = run(*[as_report(Counters([endless]))] * 2)
+    assert record is not None
+    assert (result.passed, result.score, record.fraction) == (False, 0.0, 0.0)
 
 
 def test_no_array_is_forgotten_in_the_ceiling(used: Assignment, ceilings: list[float]) -> None:
