@@ -15,6 +15,7 @@ from grader.counters import Buffer, Counters, Launch, Line
 from grader.machine import Machine
 
 SHARE = 0.05  # of all traffic of its kind: less than that is not worth a word
+LEAST = 0.02  # of the time of a call: less waste is not, either
 SMALL = 0.1  # of all arrays: those that are smaller fit into a cache
 
 
@@ -40,7 +41,9 @@ def advise(counted: Counters, machine: Machine) -> list[Advice]:
         place = (one.kind, one.file, one.line)
         if place not in worst or worst[place].waste < one.waste:
             worst[place] = one
-    return sorted(worst.values(), key=lambda one: -one.waste)
+    least = LEAST * model.seconds(counted, machine)
+    worth = [one for one in worst.values() if one.waste >= least]
+    return sorted(worth, key=lambda one: -one.waste)
 
 
 # Rules about a line of source --------------------------------------------------------------------
