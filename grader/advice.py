@@ -15,6 +15,7 @@ from grader.counters import Buffer, Counters, Launch, Line
 from grader.machine import Machine
 
 SHARE = 0.05  # of all traffic of its kind: less than that is not worth a word
+LEAST = 0.02  # of the time of a call: less waste is not, either
 SMALL = 0.1  # of all arrays: those that are smaller fit into a cache
 
 
@@ -40,7 +41,9 @@ def advise(counted: Counters, machine: Machine) -> list[Advice]:
         place = (one.kind, one.file, one.line)
         if place not in worst or worst[place].waste < one.waste:
             worst[place] = one
-    return sorted(worst.values(), key=lambda one: -one.waste)
+    least = LEAST * model.seconds(counted, machine)
+    worth = [one for one in worst.values() if one.waste >= least]
+    return sorted(worth, key=lambda one: -one.waste)
 
 
 # Rules about a line of source --------------------------------------------------------------------
@@ -51,7 +54,7 @@ def _uncoalesced(launch: Launch, machine: Machine) -> Iterator[Advice]:
     lines = [line for line in launch.lines if line.kind in ("load", "store")]
     total = sum(line.sectors for line in lines)
     for line in lines:
-        if line.sectors < 2 * line.ideal_sectors or line.sectors < SHARE * total:
+        if not _much(line.requests, line.sectors, 2 * line.ideal_sectors, total):
             continue
         each, ideal = line.sectors / line.requests, line.ideal_sectors / line.requests
         verb = "read" if line.kind == "load" else "write"
@@ -70,7 +73,7 @@ def _bank_conflicts(launch: Launch, machine: Machine) -> Iterator[Advice]:
     lines = [line for line in launch.lines if line.kind.startswith("shared_")]
     total = sum(line.waves for line in lines)
     for line in lines:
-        if line.waves < 1.5 * line.ideal_waves or line.waves < SHARE * total:
+        if not _much(line.requests, line.waves, 1.5 * line.ideal_waves, total):
             continue
         each, ideal = line.waves / line.requests, line.ideal_waves / line.requests
         what = line.kind.removeprefix("shared_")
@@ -85,6 +88,11 @@ def _bank_conflicts(launch: Launch, machine: Machine) -> Iterator[Advice]:
             * machine.model["wave"]
             / (machine.limits.sms * machine.model["clock"]),
         )
+
+
+def _much(requests: float, seen: float, usual: float, total: float) -> bool:
+    """Whether a line does more than is usual, and enough of all to be worth a word."""
+    return requests > 0 and seen > 0 and seen >= max(usual, SHARE * total)
 
 
 def _scalar_accesses(launch: Launch, machine: Machine) -> Iterator[Advice]:

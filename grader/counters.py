@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 LARGEST = 1e18
+LEAST_COVERAGE = 1e-6  # nobody can say more about a launch that has done less
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -82,7 +83,7 @@ class Launch(msgspec.Struct, frozen=True):
         touched = sum(32 * (one.read_sectors + one.written_sectors) for one in self.buffers)
         if not self.truncated or not size or not touched:
             return 1.0
-        return min(1.0, touched / size)
+        return min(1.0, max(LEAST_COVERAGE, touched / size))
 
 
 class ApiCall(msgspec.Struct, frozen=True):
@@ -105,15 +106,19 @@ def parse(report: str) -> Counters | None:
     _, _, text = f"\n{report}".partition("\n\n")
     try:
         found = msgspec.json.decode(text, type=Counters)
-    except msgspec.MsgspecError:
+        return msgspec.convert(_harmless(msgspec.to_builtins(found)), Counters)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
-    return found if _sensible(msgspec.to_builtins(found)) else None
 
 
-def _sensible(value: Any) -> bool:
-    """Whether all numbers are counts."""
+def _harmless(value: Any) -> Any:
+    """The same with text that can be shown. Raises ValueError for a number that is no count."""
     if isinstance(value, dict):
-        return all(map(_sensible, value.values()))
+        return {_harmless(name): _harmless(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return all(map(_sensible, value))
-    return not isinstance(value, int | float) or 0 <= value <= LARGEST
+        return [_harmless(one) for one in value]
+    if isinstance(value, str):
+        return "".join(char if char.isprintable() else "?" for char in value)
+    if not 0 <= value <= LARGEST:
+        raise ValueError(f"{value} is no count")
+    return value

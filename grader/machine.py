@@ -43,8 +43,12 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def load(name: str = DEFAULT) -> Machine:
-    """Raises UsageError when there is no such machine."""
+    """Raises UsageError when there is no such machine, or its file makes no sense."""
     known = sorted(path.stem for path in FOLDER.glob("*.toml"))
     if name not in known:
         raise UsageError(f"no machine {name!r} in {FOLDER}{did_you_mean(name, known)}")
-    return msgspec.toml.decode((FOLDER / f"{name}.toml").read_bytes(), type=Machine)
+    path = FOLDER / f"{name}.toml"
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Machine)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{path}: {error}") from None

@@ -6,6 +6,7 @@ profiler.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -82,10 +83,6 @@ def _priced(
     counted: Counters, used: Assignment, part: Part, dims: dict[str, int], on: Machine
 ) -> PartProfile:
     shape = modelled.price(counted, used, part, dims, on)
-    kernels = []
-    for launch in counted.launches:
-        priced = model.price(launch, on)
-        kernels.append(KernelProfile(launch, priced.seconds, priced.limit, priced.parts))
     return PartProfile(
         part=part.id,
         title=part.title,
@@ -93,9 +90,15 @@ def _priced(
         seconds=shape.seconds,
         ceiling=shape.ceiling,
         fraction=shape.fraction,
-        kernels=kernels,
+        kernels=kernels(counted, on),
         advice=advice.advise(counted, on),
     )
+
+
+def kernels(counted: Counters, on: Machine) -> list[KernelProfile]:
+    """All launches of a call, priced."""
+    priced = [model.price(launch, on) for launch in counted.launches]
+    return [KernelProfile(one.launch, one.seconds, one.limit, one.parts) for one in priced]
 
 
 def _first_shape(used: Assignment, part: Part) -> dict[str, int]:
@@ -118,7 +121,7 @@ def parse_shape(text: str, used: Assignment) -> dict[str, int]:
             )
     for name in used.dimensions:
         value = given.get(name, "")
-        if not (value.isascii() and value.isdigit() and 1 <= int(value) < 1 << 31):
+        if not (re.fullmatch("[0-9]{1,10}", value) and 1 <= int(value) < 1 << 31):
             raise UsageError(f"--shape must say {name}=... with a size of at least 1")
     return {name: int(given[name]) for name in used.dimensions}
 

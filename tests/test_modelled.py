@@ -1,0 +1,267 @@
+"""The speed test without a GPU: what a worker counts decides the marks, and cannot do harm."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from grader import modelled, review
+from grader.assignment import Assignment
+from grader.counters import ApiCall, Buffer, Counters
+from grader.manifest import Slope
+from grader.modelled import IMPOSSIBLE, STEPS, ModelledSpeed
+from grader.rationales import RATIONALES
+from grader.score import Finding, PartResult, Score, Timing, decode, encode, schema
+from grader.score import TestResult as Result  # pytest collects what is called Test...
+from grader.session import Fault, Session
+from tests import fake_counts
+from tests.fake_counts import ANY_COUNTS, CONSTANTS, as_report, launch
+from tests.test_score import made as a_score
+
+# Nothing is for free, but next to nothing: what a call fills decides how long it takes.
+MACHINE = msgspec.structs.replace(
+    fake_counts.MACHINE, model={**CONSTANTS, "launch": 1e-12, "block": 0.0}
+)
+PICOSECOND = 1e-12  # for each byte
+
+
+class FakeSession:
+    """Answers each shape with the next of its reports."""
+
+    def __init__(self, *answers: str | Fault) -> None:
+        self.answers = [*answers]
+        self.calls: list[tuple[str, list[Any], int, str]] = []
+
+    def model(
+        self, launcher: str, arguments: Sequence[Any], steps: int, machine: str
+    ) -> str | Fault:
+        self.calls.append((launcher, [*arguments], steps, machine))
+        return self.answers.pop(0)
+
+
+@pytest.fixture(scope="module")
+def used(tensor: Assignment) -> Assignment:
+    """The tensor assignment with marks for modelled speed."""
+    marks = {"cpu": {"row_sums": Slope(zero=0.2, full=0.8)}}
+    speed = msgspec.structs.replace(tensor.test("speed"), marks=marks)
+    return dataclasses.replace(tensor, tests={**tensor.tests, "speed": speed})
+
+
+@pytest.fixture(scope="module")
+def ceilings(used: Assignment) -> list[float]:
+    """Of both shapes, in seconds, by hand: 1 us, 2 ps for each byte of `a`, 3 ps of `sums`."""
+    return [
+        1e-6 + 2e-12 * 4 * 8 * 64 * 32 + 3e-12 * 4 * 8 * 64,
+        1e-6 + 2e-12 * 4 * 16 * 16 * 16 + 3e-12 * 4 * 16 * 16,
+    ]
+
+
+def taking(seconds: float, truncated: bool = False) -> str:
+    """A report of a call that takes so long: it fills memory."""
+    empty = [launch(truncated=True)] if truncated else []
+    filled = round((seconds - PICOSECOND * (1 + 1e6 * truncated)) / PICOSECOND)
+    return as_report(Counters(empty, [ApiCall("cudaMemset", filled)]))
+
+
+Run = Callable[..., tuple[Result, Timing | None]]
+
+
+@pytest.fixture
+def findings() -> list[Finding]:
+    return []
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """The progress."""
+    return []
+
+
+@pytest.fixture
+def run(used: Assignment, findings: list[Finding], told: list[str]) -> Run:
+    def with_answers(*answers: str | Fault) -> tuple[Result, Timing | None]:
+        session = cast(Session, FakeSession(*answers))
+        part = used.part("row_sums")
+        return ModelledSpeed(used, part, session, MACHINE, told.append, findings).run("speed")
+
+    return with_answers
+
+
+@pytest.fixture
+def at(run: Run, ceilings: list[float]) -> Run:
+    """Runs the test with a launcher that reaches these fractions of the ceiling."""
+
+    def reaching(*fractions: float) -> tuple[Result, Timing | None]:
+        return run(*(taking(top / each) for top, each in zip(ceilings, fractions, strict=True)))
+
+    return reaching
+
+
+def as_score(result: Result, record: Timing | None) -> Score:
+    """A score with this result; raises if it is not a valid one."""
+    part = PartResult("row_sums", "Row sums", result.score, result.max_score, [result], record)
+    score = a_score(
+        parts=[part],
+        score=result.score,
+        max_score=result.max_score,
+        needs_review=review.needs_review([part]),
+    )
+    written = encode(score)
+    assert decode(written) == score
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(written))
+    return score
+
+
+# Marks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fractions", "mean", "earned"),
+    [
+        ((0.6, 0.6), 0.6, 0.3),
+        ((0.36, 1.0), 0.6, 0.3),
+        ((0.8, 0.8), 0.8, 0.5),
+        ((0.9, 1.1), math.sqrt(0.9), 0.5),
+        ((0.2, 0.2), 0.2, 0.0),
+        ((0.01, 0.02), math.sqrt(0.0002), 0.0),
+    ],
+)
+def test_the_geometric_mean_of_the_shapes_decides(
+    at: Run, fractions: Sequence[float], mean: float, earned: float
+) -> None:
+    result, record = at(*fractions)
+    assert record is not None
+    assert record.fraction == pytest.approx(mean, abs=1e-4)
+    assert (result.score, result.max_score, result.passed) == (earned, 0.5, earned > 0)
+    assert result.message == (
+        f"{mean:.2f} of the memory ceiling, modelled for an X100; marks from 0.2, all of "
+        "them from 0.8"
+    )
+    as_score(result, record)
+
+
+def test_a_timing_is_marked_as_modelled(at: Run, ceilings: list[float], used: Assignment) -> None:
+    _, record = at(0.5, 0.125)
+    assert record is not None
+    assert (record.test, record.source, record.verdict) == ("speed", "modelled", "scored")
+    assert (record.fraction, record.low, record.high) == (0.25, 0.25, 0.25)
+    assert (record.zero, record.full, record.kernels) == (0.2, 0.8, [])
+    assert [case.dims for case in record.cases] == [*used.test("speed").shapes]
+    for case, ceiling, fraction in zip(record.cases, ceilings, (0.5, 0.125), strict=True):
+        assert case.fraction == case.low == case.high == pytest.approx(fraction, abs=1e-4)
+        assert case.ceiling_us == pytest.approx(1e6 * ceiling, abs=1e-3)
+        assert case.time_us == pytest.approx(1e6 * ceiling / fraction, abs=2e-3)
+        assert (case.samples, case.overhead_us) == (0, 0.0), "nothing was timed"
+
+
+def test_a_launch_that_was_cut_short_takes_at_least_so_long(run: Run) -> None:
+    result, record = run(taking(2e-6), taking(4e-6, truncated=True))
+    assert record is not None
+    assert result.message.startswith(f"at most {record.fraction:.2f} of the memory ceiling")
+
+
+def test_each_shape_is_one_call_of_the_launcher(used: Assignment, told: list[str]) -> None:
+    session = FakeSession(taking(1e-5), taking(1e-5))
+    part = used.part("row_sums")
+    ModelledSpeed(used, part, cast(Session, session), MACHINE, told.append, []).run("speed")
+    sums, a = ("sums", 4 * 8 * 64), ("a", 4 * 8 * 64 * 32)
+    assert session.calls[0] == (
+        "launch_row_sums", [sums, a, 8, 64, 32], STEPS, MACHINE.settings()
+    )  # fmt: skip
+    assert session.calls[1][1] == [("sums", 4 * 16 * 16), ("a", 4 * 16**3), 16, 16, 16]
+    assert told == ["Row sums, speed: 8 x 64 x 32", "Row sums, speed: 16 x 16 x 16"]
+
+
+# Too fast ----------------------------------------------------------------------------------------
+
+
+def test_work_that_is_left_out_is_not_paid_for(at: Run) -> None:
+    result, record = at(0.5, 2 * IMPOSSIBLE)
+    assert record is not None
+    assert (result.passed, result.score, record.verdict) == (None, 0.0, "withheld")
+    assert "2.40 of the memory ceiling at 16 x 16 x 16 is impossible" in result.message
+    assert "8 x 64 x 32" not in result.message
+    assert as_score(result, record).needs_review
+
+
+def test_a_little_more_than_all_is_an_error_of_the_model(at: Run) -> None:
+    result, record = at(0.99 * IMPOSSIBLE, 0.99 * IMPOSSIBLE)
+    assert record is not None
+    assert (result.passed, result.score, record.fraction) == (True, 0.5, 1.0)
+    assert not as_score(result, record).needs_review
+
+
+def test_a_person_may_give_the_marks_all_the_same(at: Run) -> None:
+    score = as_score(*at(0.36, 2.0))
+    accepted = review.decide(score, None, "accepted", "it works in place")
+    assert (accepted.score, accepted.needs_review) == (0.3, False)
+
+
+# Faults ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("report", ["", "nonsense", "\n{}", "\n" + "[" * 100_000])
+def test_a_report_that_makes_no_sense_is_the_submissions_fault(
+    run: Run, findings: list[Finding], report: str
+) -> None:
+    result, record = run(report)
+    assert (result.passed, result.score, record) == (False, 0.0, None)
+    assert "the submission tampered with it" in result.message
+    assert [(one.severity, one.kind, one.part) for one in findings] == [
+        ("error", "garbage", "row_sums")
+    ]
+    as_score(result, record)
+
+
+def test_a_fault_ends_the_test_and_names_the_shape(
+    run: Run, findings: list[Finding], told: list[str]
+) -> None:
+    result, record = run(taking(1e-5), Fault("launch", "it is too large"))
+    assert (result.passed, result.score, record) == (False, 0.0, None)
+    assert result.message == "it is too large [batch=16 rows=16 cols=16]"
+    assert findings == [
+        Finding(
+            "error", "launch", "row_sums", None, None, "it is too large", RATIONALES["launch"], 1
+        )
+    ]
+    as_score(result, record)
+
+
+def test_after_a_fault_no_other_shape_is_tried(run: Run, told: list[str]) -> None:
+    run(Fault("timeout", "it did not come back"))
+    assert told == ["Row sums, speed: 8 x 64 x 32"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ANY_COUNTS, ANY_COUNTS)
+def test_whatever_is_counted_there_is_a_valid_score(
+    run: Run, one: Counters, other: Counters
+) -> None:
+    result, record = run(as_report(one), as_report(other))
+    assert record is not None, "these are counts"
+    assert 0 <= record.fraction <= 1
+    as_score(result, record)
+
+
+def test_no_count_is_so_large_that_it_counts_as_nothing(run: Run) -> None:
+    """Infinity / infinity would be no number, and no number is smaller than all of the ceiling."""
+    buffers = [Buffer("a", 10**18, 1e-300, 0.0, 0.0)]
+    endless = launch({"shuffles": 1e18, "l1_waves": 1e18}, truncated=True, buffers=buffers)
+    result, record = run(*[as_report(Counters([endless]))] * 2)
+    assert record is not None
+    assert (result.passed, result.score, record.fraction) == (False, 0.0, 0.0)
+
+
+def test_no_array_is_forgotten_in_the_ceiling(used: Assignment, ceilings: list[float]) -> None:
+    part, shapes = used.part("row_sums"), used.test("speed").shapes
+    for dims, ceiling in zip(shapes, ceilings, strict=True):
+        priced = modelled.price(Counters([]), used, part, dims, MACHINE)
+        assert priced.ceiling == pytest.approx(ceiling)
