@@ -33,8 +33,9 @@ def show(score: Score, arguments: str, folder: Path | None = None) -> str:
         lines += _table(score)
         if score.message:
             lines += ["", *_wrap(score.message)]
-        lines += _paragraphs(score, arguments, folder)
-        lines += _findings(score, folder)
+        explained: set[str] = set()
+        lines += _paragraphs(score, arguments, folder, explained)
+        lines += _findings(score, folder, explained)
         lines += _left_out(score)
         lines += _speed(score)
     if score.score is not None:
@@ -81,7 +82,9 @@ def _number(value: float) -> str:
     return f"{value:g}"
 
 
-def _paragraphs(score: Score, arguments: str, folder: Path | None) -> Iterator[str]:
+def _paragraphs(
+    score: Score, arguments: str, folder: Path | None, explained: set[str]
+) -> Iterator[str]:
     """Why each failed test failed, and how to see it again."""
     for part, test in score.tests():
         if test.passed is False:
@@ -89,12 +92,12 @@ def _paragraphs(score: Score, arguments: str, folder: Path | None) -> Iterator[s
             yield click.style(f"{part.title}, {test.id}", bold=True) + f" ({test.title})"
             yield from _wrap(test.message)
             yield from _quoted(test.message, folder)
-            yield from _rationale(score, part, test)
+            yield from _explanation(_rationale(score, part, test), explained)
             if test.failure is not None:
                 yield f"  run it alone: {test.failure.repro} {arguments}".rstrip()
 
 
-def _findings(score: Score, folder: Path | None) -> Iterator[str]:
+def _findings(score: Score, folder: Path | None, explained: set[str]) -> Iterator[str]:
     """What was seen beside the failures: other errors of the same calls, warnings, advice."""
     told = [test.message for _, test in score.tests() if test.passed is False]
     seen: set[tuple[str, str, int | None]] = set()
@@ -109,8 +112,14 @@ def _findings(score: Score, folder: Path | None) -> Iterator[str]:
         yield click.style(f"{finding.severity.capitalize()}", fg=colour, bold=True) + times
         yield from _wrap(sentence(finding))
         yield from _quoted(sentence(finding), folder)
-        if finding.rationale:
-            yield from _wrap(finding.rationale)
+        yield from _explanation(finding.rationale, explained)
+
+
+def _explanation(rationale: str, explained: set[str]) -> Iterator[str]:
+    """Why a kind of finding is a fault: at the first one, for the next say nothing new."""
+    if rationale and rationale not in explained:
+        explained.add(rationale)
+        yield from _wrap(rationale)
 
 
 def _quoted(message: str, folder: Path | None) -> Iterator[str]:
@@ -154,11 +163,12 @@ def _speed(score: Score) -> Iterator[str]:
             )
 
 
-def _rationale(score: Score, part: PartResult, test: TestResult) -> Iterator[str]:
+def _rationale(score: Score, part: PartResult, test: TestResult) -> str:
+    """Of the finding that a failed test tells."""
     for finding in score.findings:
         if finding.part == part.id and finding.message in test.message and finding.rationale:
-            yield from _wrap(finding.rationale)
-            return
+            return finding.rationale
+    return ""
 
 
 def _unscored(score: Score) -> str:

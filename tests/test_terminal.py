@@ -105,3 +105,24 @@ def test_findings_stand_below_the_failures_with_their_lines(tmp_path: Path) -> N
         "  They must not.",
     ]
     assert sum("too large" in line for line in text) == 1
+
+
+def test_a_kind_of_finding_is_explained_once() -> None:
+    told = Finding("error", "race", "sums", "a.cu", 1, "threads meet", "They must not.", 1)
+    again = [msgspec.structs.replace(told, line=n, message=f"and {n}") for n in (2, 3)]
+    other = msgspec.structs.replace(told, line=4, kind="leak", message="gone", rationale="Free it.")
+    failed = Result("base", "b", False, 0.0, 5.0, [], "a.cu:1: threads meet [rows=1]")
+    part = PartResult("sums", "Row sums", 0.0, 5.0, [failed])
+    text = shown(a_score(parts=[part], score=0.0, max_score=5.0, findings=[told, *again, other]))
+    assert text.count("They must not.") == 1
+    assert text.index("threads meet") < text.index("They must not.") < text.index("and 2")
+    assert text.index("and 3") < text.index("gone") < text.index("Free it.")
+
+
+def test_without_a_failure_the_first_finding_is_explained() -> None:
+    one = Finding("warning", "race", "sums", "a.cu", 1, "threads meet", "They must not.", 1)
+    other = msgspec.structs.replace(one, line=2, message="and there")
+    part = PartResult("sums", "Row sums", 5.0, 5.0, [Result("base", "b", True, 5.0, 5.0, [], "")])
+    text = shown(a_score(parts=[part], score=5.0, max_score=5.0, findings=[one, other]))
+    assert text.count("They must not.") == 1
+    assert text.index("They must not.") < text.index("and there")
