@@ -60,7 +60,8 @@ inline bool is_misaligned(const Access& access) {
            (reinterpret_cast<uintptr_t>(access.address) & (size - 1)) != 0;
 }
 
-// Atomics and flags carry what other threads have published.
+// Atomics and flags carry what other threads have published. What an atomic is told by another one orders
+// what comes after it, not the atomic itself: a plain store beside it is a race.
 inline void exchange(const Access& access, const Thread& thread) {
     if (access.atomic) {
         learn(thread, access.address);
@@ -145,7 +146,7 @@ void check_global(const Access& access, const Thread& thread) {
     const Context context = context_of(access, thread, false, allocation, allocation->shown_size);
     if (__builtin_expect(allocation->touched_in != now.launch, 0)) first_touch(*allocation);
     if (__builtin_expect(streams_are_unordered, 0)) check_transfers(context);
-    if (access.atomic || access.is_volatile) exchange(access, thread);
+    if (access.is_volatile && !access.atomic) exchange(access, thread);
     char* address = access.address;
     for (size_t left = access.size; left != 0;) {
         const size_t here = std::min(left, kChunk - reinterpret_cast<uintptr_t>(address) % kChunk);
@@ -158,6 +159,7 @@ void check_global(const Access& access, const Thread& thread) {
         address += here;
         left -= here;
     }
+    if (access.atomic) exchange(access, thread);
 }
 
 void check_shared(const Access& access, const Thread& thread, const SharedArray& array) {
@@ -170,10 +172,11 @@ void check_shared(const Access& access, const Thread& thread, const SharedArray&
         misaligned(access, thread, "byte " + std::to_string(access.address - array.begin) + " of " + array.name);
     }
     const Context context = context_of(access, thread, true, &array, array.size);
-    if (access.atomic || access.is_volatile) exchange(access, thread);
+    if (access.is_volatile && !access.atomic) exchange(access, thread);
     if (reads_nothing(access, array.shadow)) report_unwritten(access, thread, context, array.name);
     check_words(context, array.shadow, access.address, access.size);
     if (access.write) mark_written(array.shadow, access.address, access.size);
+    if (access.atomic) exchange(access, thread);
 }
 
 void check_variable(const Access& access, const Thread& thread, const DeviceVariable& variable) {
@@ -183,7 +186,7 @@ void check_variable(const Access& access, const Thread& thread, const DeviceVari
         return;
     }
     const Context context = context_of(access, thread, false, &variable, variable.size);
-    if (access.atomic || access.is_volatile) exchange(access, thread);
+    if (access.is_volatile && !access.atomic) exchange(access, thread);
     char* address = access.address;
     for (size_t left = access.size; left != 0;) {
         const size_t here = std::min(left, kChunk - reinterpret_cast<uintptr_t>(address) % kChunk);
@@ -191,6 +194,7 @@ void check_variable(const Access& access, const Thread& thread, const DeviceVari
         address += here;
         left -= here;
     }
+    if (access.atomic) exchange(access, thread);
 }
 
 // Addresses outside of device memory that were found to be in order: parameters, constants, static variables.

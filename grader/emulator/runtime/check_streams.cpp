@@ -279,6 +279,7 @@ static void check_outputs(const void* stream) {
 }
 
 extern "C" void emu_outputs_taken_on(void* stream) {
+    if ((watchers & kChecks) != 0) add_unchecked_error();  // the caller asks for errors next
     if ((watchers & kChecks) != 0 && state.in_call) check_outputs(stream);
     find_leaks(heap.end_call());  // of calls that nobody watched, too
 }

@@ -113,6 +113,8 @@ std::vector<Told> merged() {
     return told;
 }
 
+}  // namespace
+
 // What nobody has asked about is told with the rest.
 void add_unchecked_error() {
     const Forgotten forgotten = forgotten_error();
@@ -122,6 +124,8 @@ void add_unchecked_error() {
                      cudaGetErrorString(forgotten.error) + "), and nobody asked: look at what it returns, or call"
                      " cudaGetLastError() after it", {}});
 }
+
+namespace {
 
 // The same accesses are an error already.
 bool adds_nothing(const Told& one, const std::vector<Told>& told) {

@@ -30,6 +30,8 @@ constexpr char kOther = '\x01';
 bool found_again(const char* kind, const Place& place, const void* buffer);
 // Keeps a finding for which found_again() has just said no.
 void add_finding(Finding finding);
+// A warning about a failed call that nobody has asked about, if there is one.
+void add_unchecked_error();
 
 // A fault, where it is known as "softmax.cu:57"; nothing while the checks are off.
 void add_fault(const char* kind, const std::string& place, const std::string& sentence, Severity severity);

@@ -44,7 +44,10 @@ cudaError_t allocate(void** pointer, size_t size, const Site& site, bool managed
 // Why `size` bytes at `pointer` are not device memory, or "".
 std::string outside_device(const void* pointer, size_t size) {
     if (const Allocation* allocation = heap.find(pointer)) {
-        const auto left = static_cast<size_t>(allocation->end() - static_cast<const char*>(pointer));
+        const auto* at = static_cast<const char*>(pointer);
+        // Of an array between guards, the guards are nobody's; who copies them all starts before it.
+        const bool of_array = at >= allocation->shown_begin && at < allocation->shown_end();
+        const auto left = static_cast<size_t>((of_array ? allocation->shown_end() : allocation->end()) - at);
         if (size <= left) return "";
         return "only " + std::to_string(left) + " bytes are left there" +
                (allocation->name.empty() ? "" : " in `" + allocation->name + "`");
