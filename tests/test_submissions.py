@@ -27,7 +27,7 @@ from tests.expectations import (
 )
 
 # Cheats against the clock are honest where nobody takes the time, and the slow styles are right: a
-# few of them must do here.
+# few of them must do here, and every other one of the odd styles. `pytest --slow` grades all.
 ON_DEMAND = {"hostile", "pace"}
 ALWAYS = {
     "late_thread", "side_stream", "value_cache",
@@ -37,7 +37,9 @@ ALWAYS = {
 
 def marks(expect: Expectation) -> tuple[pytest.MarkDecorator, ...]:
     kind, name = expect.folder.parent.name, expect.folder.name
-    return (pytest.mark.slow,) if kind in ON_DEMAND and name not in ALWAYS else ()
+    others = sorted(path.name for path in expect.folder.parent.iterdir())[1::2]
+    rare = kind in ON_DEMAND or (kind == "odd" and name in others)
+    return (pytest.mark.slow,) if rare and name not in ALWAYS else ()
 
 
 EXPECTATIONS = [pytest.param(expect, marks=marks(expect), id=expect.name) for expect in read_all()]
@@ -57,14 +59,21 @@ GROUPS = [
 
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: master.decode())
 @pytest.mark.parametrize("expect", EXPECTATIONS)
-def test_is_graded_as_expected(expect: Expectation, master: bytes) -> None:
+def test_is_graded_as_expected(
+    expect: Expectation, master: bytes, request: pytest.FixtureRequest
+) -> None:
     name = expect.folder.parents[1].name
+    # the parts that are right are those of other submissions: on demand only
+    at_fault = tuple(part.partition(".")[0] for part in expect.cpu_fails)
+    parts = expect.parts
+    if expect.folder.parent.name == "wrong" and not request.config.getoption("--slow"):
+        parts = tuple(dict.fromkeys(at_fault)) or parts
     score = grade(
         expect.folder,
         assignment=name,
         backend="cpu",
         master=master,
-        parts=expect.parts,
+        parts=parts,
         timed=False,
     )
     assert score.status == expect.status, score.message
