@@ -19,12 +19,17 @@ from grader.manifest import Part, Slope
 from grader.rationales import RATIONALES
 from grader.score import Finding, TestResult, Timing, TimingCase
 from grader.session import Fault, Session
+from grader.worker import COUNTS_BYTES
 
 STEPS = 4_000_000_000  # of the emulator, for one call
 # Nothing is faster than memory: a launcher that is, by more than the model errs for kernels nearly
 # as fast as memory, leaves work out at that size.
 IMPOSSIBLE = 1.2
 GARBAGE = Fault("garbage", "the emulator's counters make no sense: the submission tampered with it")
+NOTHING = Fault(
+    "nothing", "it does nothing at this size: no kernel runs, nothing is copied or filled"
+)
+TOO_MANY = Fault("too_many", "one call starts more kernels than the emulator has room to count")
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,10 @@ def count(
     report = session.model(part.launcher, arguments, STEPS, machine.settings())
     if isinstance(report, Fault):
         return report
+    if not report:
+        return NOTHING
+    if len(report.encode()) >= COUNTS_BYTES:  # cut off there
+        return TOO_MANY
     return parse(report) or GARBAGE
 
 

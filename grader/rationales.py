@@ -49,6 +49,8 @@ RATIONALES = {
     "endless_loop": "The loop does not come to an end: look at its condition and its step.",
     # Launches and the host
     "launch": "The kernel never ran. Check cudaGetLastError() after a launch.",
+    "nothing": "A launcher has to do its work at every size that the assignment allows.",
+    "too_many": "Starting a kernel costs microseconds each time: let one kernel do more.",
     "unchecked_error": "A CUDA call that fails says so only in what it returns: everything after "
     "it works with what is not there.",
     "assert": "An assert of your own found its condition false.",

@@ -223,7 +223,7 @@ class Session:
             self._control.sendall(machine.encode().ljust(worker.MACHINE_BYTES, b"\0"))
         except OSError:
             return self._lost(2.0)
-        answer = self._answer(launcher)
+        answer = self._answer(launcher, most=worker.COUNTS_BYTES)
         return answer if isinstance(answer, Fault) else answer.report
 
     def map(self, pools: Sequence[Pool]) -> None:
@@ -332,10 +332,15 @@ class Session:
         self._mapped = True
         return None
 
-    def _answer(self, launcher: str, received: bytes = b"") -> _Reply | Fault:
-        """What the worker says after a command, within the time it has; `received` came already."""
+    def _answer(
+        self, launcher: str, received: bytes = b"", most: int = worker.REPORT_BYTES
+    ) -> _Reply | Fault:
+        """What the worker says after a command, within the time it has; `received` came already.
+
+        most: bytes of its report.
+        """
         began = time.monotonic()
-        reply = self._receive(self.call_seconds, received)
+        reply = self._receive(self.call_seconds, received, most)
         self.seconds_left -= time.monotonic() - began
         if isinstance(reply, Fault) or reply.status == worker.RETURNED:
             return reply
@@ -397,13 +402,15 @@ class Session:
         sentence = sentence.replace(str(self.module.path), "the module")
         return Fault("load", f"the module cannot be loaded: {sentence}")
 
-    def _receive(self, seconds: float, received: bytes = b"") -> _Reply | Fault:
+    def _receive(
+        self, seconds: float, received: bytes = b"", most: int = worker.REPORT_BYTES
+    ) -> _Reply | Fault:
         until = time.monotonic() + seconds
         raw = self._read_exactly(worker.REPLY.size, until, received)
         if isinstance(raw, Fault):
             return raw
         status, code, kind, sentence, done, settled, more = worker.REPLY.unpack(raw)
-        if more > worker.REPORT_BYTES:
+        if more > most:
             self.stop()
             return TAMPERED
         report = self._read_exactly(more, until)

@@ -51,6 +51,7 @@ ARGUMENT = struct.Struct("<IqQQQQ32s")
 # what those who watched have to tell, which follow.
 REPLY = struct.Struct(f"<Ii32s{TEXT_BYTES}sddI")
 REPORT_BYTES = 1 << 20
+COUNTS_BYTES = 16 << 20  # of a call for what it costs: a few thousand launches
 
 COMMAND_BYTES = COMMAND.size + MAX_ARGUMENTS * ARGUMENT.size
 
@@ -312,9 +313,11 @@ def main() -> None:
     reply(READY)
     worker = Worker(module, control, arena_fd)
     while True:
-        answer = worker.obey(worker.receive())
+        record = worker.receive()
+        answer = worker.obey(record)
         sys.stdout.flush()
-        reply(*answer, module.report().encode(errors="replace")[:REPORT_BYTES])
+        most = COUNTS_BYTES if COMMAND.unpack_from(record)[0] == MODEL else REPORT_BYTES
+        reply(*answer, module.report().encode(errors="replace")[:most])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -352,3 +353,16 @@ def test_all_of_the_page_is_what_the_data_give(committed: Data, fitted: Array) -
     predicted = fit.leave_one_out(committed, fitted)
     assert fit_report.page(committed, predicted) == (fit.HERE / "model.md").read_text()
     assert fit_report.plot(committed, predicted) == (fit.HERE / "model.svg").read_text()
+
+
+def test_the_handout_says_how_sure_the_model_is() -> None:
+    page = (fit.HERE / "model.md").read_text()
+    handout = " ".join((kernels.assignment().folder / "README.md").read_text().split())
+    medians = [int(one) for one in re.findall(r"\| (\d+)% \| \d+% \|$", page, re.MULTILINE)]
+    assert len(medians) == 3
+    assert 14 <= sum(medians) / 3 < 19
+    assert "off by about a sixth in the median" in handout
+    assert "by being modelled: none." in page
+    assert "no kernel that was measured loses more than 2 points by being modelled" in handout
+    for part, slope in kernels.assignment().test("speed").marks["cpu"].items():
+        assert re.search(rf"`{part}` {slope.zero:g}0? to {slope.full:g}0?\b", handout), part

@@ -22,6 +22,7 @@ from grader.rationales import RATIONALES
 from grader.score import Finding, PartResult, Score, Timing, decode, encode, schema
 from grader.score import TestResult as Result  # pytest collects what is called Test...
 from grader.session import Fault, Session
+from grader.worker import COUNTS_BYTES
 from tests import fake_counts
 from tests.fake_counts import ANY_COUNTS, CONSTANTS, as_report, launch
 from tests.test_score import made as a_score
@@ -208,7 +209,7 @@ def test_a_person_may_give_the_marks_all_the_same(at: Run) -> None:
 # Faults ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("report", ["", "nonsense", "\n{}", "\n" + "[" * 100_000])
+@pytest.mark.parametrize("report", ["nonsense", "\n", "\n{}", "\n" + "[" * 100_000])
 def test_a_report_that_makes_no_sense_is_the_submissions_fault(
     run: Run, findings: list[Finding], report: str
 ) -> None:
@@ -219,6 +220,21 @@ def test_a_report_that_makes_no_sense_is_the_submissions_fault(
         ("error", "garbage", "row_sums")
     ]
     as_score(result, record)
+
+
+def test_a_launcher_that_does_nothing_earns_nothing(run: Run, findings: list[Finding]) -> None:
+    result, record = run("")
+    assert (result.passed, result.score, record) == (False, 0.0, None)
+    assert result.message.startswith("it does nothing at this size")
+    assert [one.kind for one in findings] == ["nothing"]
+
+
+def test_too_many_launches_are_no_tampering(run: Run, findings: list[Finding]) -> None:
+    cut = as_report(Counters([launch()] * 9)).ljust(COUNTS_BYTES, "0")
+    result, _ = run(cut)
+    assert (result.passed, result.score) == (False, 0.0)
+    assert result.message.startswith("one call starts more kernels than the emulator")
+    assert [one.kind for one in findings] == ["too_many"]
 
 
 def test_a_fault_ends_the_test_and_names_the_shape(

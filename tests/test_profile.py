@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 
-from grader import cli, modelled, profile
+from grader import build, cli, modelled, profile
 from grader.advice import Advice
 from grader.assignment import Assignment
 from grader.counters import Counters, Launch
@@ -217,6 +217,21 @@ def test_a_launcher_that_crashes_is_told_in_a_sentence(run: Run) -> None:
     assert done.output.count("\n") == 1
 
 
+def test_a_thousand_launches_are_counted(run: Run, saxpy_folder: Callable[..., Path]) -> None:
+    """More than fits into what a worker may say after other calls."""
+    body = "    for (int i = 0; i < 1000; ++i) saxpy<<<1, 32, 0, stream>>>(out, x, y, n);"
+    done = run(saxpy_folder(body), "--shape", "n=4096")
+    assert "  and 995 more launches" in done.output
+    assert "a call makes 1001 launches" in done.output
+
+
+def test_a_launcher_that_does_nothing_is_told_so(
+    run: Run, saxpy_folder: Callable[..., Path]
+) -> None:
+    done = run(saxpy_folder("    if (n > 4000) return;"), "--shape", "n=4096")
+    assert done.output.startswith("Saxpy, n=4096: it does nothing at this size")
+
+
 def test_without_timed_shapes_one_must_be_given(run: Run) -> None:
     done = run(RIGHT)
     assert done.exit_code == 2
@@ -247,7 +262,7 @@ def test_what_does_not_build_is_not_profiled(run: Run) -> None:
 
 
 def test_each_part_is_counted_at_its_own_size(
-    tensor_native: Assignment, monkeypatch: pytest.MonkeyPatch
+    tensor: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The size of a test of time when none is given; a fault of one part spares the others."""
     seen: list[tuple[str, dict[str, int]]] = []
@@ -257,10 +272,11 @@ def test_each_part_is_counted_at_its_own_size(
         return Fault("launch", "it is too large") if part.id == "row_sums" else Counters([])
 
     monkeypatch.setattr(modelled, "count", count)
+    monkeypatch.setattr(build, "build", lambda *_: None)
     folder = HERE / "submissions" / "tensor" / "right"
-    (sums,) = profile.profile(folder, tensor_native, ["row_sums"])
+    (sums,) = profile.profile(folder, tensor, ["row_sums"])
     assert (sums.fault, sums.kernels) == ("it is too large", [])
-    assert seen == [("row_sums", tensor_native.test("speed").shapes[0])]
-    both = profile.profile(folder, tensor_native, dims=SIZES)
+    assert seen == [("row_sums", tensor.test("speed").shapes[0])]
+    both = profile.profile(folder, tensor, dims=SIZES)
     assert [part.fault for part in both] == ["it is too large", ""]
     assert seen[1:] == [("row_sums", SIZES), ("add_bias", SIZES)]

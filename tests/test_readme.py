@@ -1,4 +1,4 @@
-"""Every command block of the README is run, as it stands."""
+"""Every command block of the README is run, as it stands; outputs are those of the commands."""
 
 from __future__ import annotations
 
@@ -57,3 +57,23 @@ def test_python_block(block: str, checkout: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"-?\d\.\d", done.stdout)) >= 8
+
+
+@pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.splitlines()[0])
+def test_an_output_is_what_the_command_prints(block: str) -> None:
+    """Lines between two `...` follow each other, and what stands further down comes later."""
+    command, _, shown = block.partition("\n")
+    words = command.removeprefix("$ grader ").split()
+    done = subprocess.run(
+        [sys.executable, "-m", "grader", *words],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    left = f"\n{done.stdout}"
+    for piece in f"\n{shown}".split("\n..."):
+        assert piece in left, piece
+        left = left[left.index(piece) + len(piece) :]
+
+
+def test_both_outputs_are_shown() -> None:
+    assert [block.split()[2] for block in blocks("console")] == ["check", "profile"]
