@@ -186,8 +186,8 @@ void close_block() {
         machine.blocks_per_sm(static_cast<unsigned>(emulator::block.size), shared_of_block(), state.record.kernel);
 }
 
-// Instructions that a warp executes, roughly. Fitted to 118 launches of 50 kernels on an H200, of which
-// half are right within a quarter and all within a factor of about two: compilers unroll loops, and
+
+
 // arithmetic between accesses is not seen.
 uint64_t estimated_instructions(const Counters& sum) {
     const double global = static_cast<double>(sum.global_load_requests + sum.global_store_requests);
