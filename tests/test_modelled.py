@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import jsonschema  # type: ignore[import-untyped]
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from grader import modelled, review
+from grader import grading, modelled, review
 from grader.assignment import Assignment
 from grader.counters import ApiCall, Buffer, Counters
 from grader.manifest import Slope
@@ -281,3 +282,21 @@ def test_no_array_is_forgotten_in_the_ceiling(used: Assignment, ceilings: list[f
     for dims, ceiling in zip(shapes, ceilings, strict=True):
         priced = modelled.price(Counters([]), used, part, dims, MACHINE)
         assert priced.ceiling == pytest.approx(ceiling)
+
+
+# In a score --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("tensor_native")
+def test_a_part_with_marks_for_the_cpu_is_modelled(used: Assignment, submissions: Path) -> None:
+    folder = submissions / "tensor" / "right"
+    one, other = (grading.grade(folder, assignment=used, backend="cpu") for _ in range(2))
+    sums, bias = one.parts
+    assert bias.timing is None, "no test of time"
+    assert sums.timing is not None
+    assert (sums.timing.source, sums.timing.verdict) == ("modelled", "scored")
+    assert 0 < sums.timing.fraction < 1
+    assert [case.dims for case in sums.timing.cases] == [*used.test("speed").shapes]
+    assert sums.tests[1].passed is (sums.tests[1].score > 0)
+    assert one.parts == other.parts, "it is the same every time"
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(encode(one)))
