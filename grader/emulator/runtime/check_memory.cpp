@@ -14,6 +14,8 @@
 #include "stacks.h"
 #include "symbols.h"
 
+extern "C" char* __emulator_dynamic_shared(void);
+
 namespace emulator::checker {
 namespace {
 
@@ -250,7 +252,10 @@ void check_host(const Access& access, const Thread& thread) {
     }
     const Owner owner = parameter ? Owner{Owner::unknown, ""} : owner_of(access.address);
     if (owner.kind == Owner::foreign && access.write) overruns(access, thread);
-    if (owner.kind != Owner::host || hides_variables()) {
+    // `extern __shared__` at namespace scope is a reference, which lies where host variables do.
+    const bool reference = owner.kind == Owner::host && !access.write && access.size == sizeof(char*) &&
+                           *reinterpret_cast<char* const*>(access.address) == __emulator_dynamic_shared();
+    if (owner.kind != Owner::host || hides_variables() || reference) {
         harmless.add(access.address);
         return;
     }

@@ -248,14 +248,13 @@ void settle_looks() {
     for (Look& look : looks) {
         if (sites.looks[look.site_of_read()]) continue;
         look.context.access = &look.access;
-        // In shared memory it is a barrier that is missing: whoever reads wants the sum.
-        const bool barrier = look.context.shared && kind_of_race(look.context, look.other) == std::string("race_shared");
-        if (barrier) {
-            report(look.context, Severity::error, "race_shared", "race_shared",
-                   look.is_read() ? Touch::atomic : Touch::read, look.other, look.other_site);
+        const char* race = kind_of_race(look.context, look.other);
+        if (look.context.shared) {  // a barrier is missing: whoever reads wants the sum
+            report(look.context, Severity::error, race, race, look.is_read() ? Touch::atomic : Touch::read,
+                   look.other, look.other_site);
             continue;
         }
-        report(look.context, Severity::warning, "mixed_atomic", kind_of_race(look.context, look.other),
+        report(look.context, Severity::warning, "mixed_atomic", race,
                look.is_read() ? Touch::atomic : Touch::read, look.other, look.other_site);
     }
     looks.clear();

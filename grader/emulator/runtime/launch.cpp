@@ -123,7 +123,7 @@ void run_grid(const Configuration& launch, void (*entry)(const void*), const voi
         if (watchers != 0) watch_end_of_block();
         if (sampled && position == 0) sampling.learn(meter::accesses_of_block(), meter::resident_blocks());
     }
-    meter::set_weight(1);
+    if (sampled) meter::set_weight(1);
     if (watchers != 0) watch_end_of_launch();
     threadIdx = blockIdx = {0, 0, 0};
     blockDim = gridDim = {0, 0, 0};
