@@ -4,13 +4,19 @@
 #include <cstdint>
 #include <cstring>
 
+#include "stacks.h"
 #include "watch.h"
 
 namespace emulator {
 namespace {
 
+// Host code of another thread of the operating system may run beside a kernel: only what happens on the
+// stack of the running fiber is device code.
 inline __attribute__((always_inline)) bool watched() {
-    return __builtin_expect(watchers != 0, 0) && current != nullptr;
+    if (__builtin_expect(watchers == 0, 1)) return false;
+    const Thread* thread = current;
+    const auto* here = static_cast<const char*>(__builtin_frame_address(0));
+    return thread != nullptr && static_cast<size_t>(here - thread->stack) < Stacks::kSize;
 }
 
 inline __attribute__((always_inline)) void touch(const volatile void* address, size_t size, bool write, bool atomic,
