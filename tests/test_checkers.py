@@ -97,7 +97,7 @@ def test_messages(tmp_path: Path, runtimes: dict[str, Path]) -> None:
         ("missing_barrier", "and write at missing_barrier.cu:3 by thread (63,0,0) of the same"),
         ("in_a_helper", "(called from in_a_helper.cu:6)"),
         ("uninitialised_atomic", "set it to zero first"),
-        ("memset_on_another_stream", "the write at memset_on_another_stream.cu:14"),
+        ("memset_on_another_stream", "the write at memset_on_another_stream.cu:16"),
         ("leak", "each call allocates 1000 bytes here, and nobody frees them"),
     ):
         source = PROGRAMS / f"{name}.cu"

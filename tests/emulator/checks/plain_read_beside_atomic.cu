@@ -3,7 +3,7 @@ __global__ void count(int* out) {
     if (threadIdx.x == 0) total = 0;
     __syncthreads();
     if (threadIdx.x < 32) atomicAdd(&total, 1);
-    if (threadIdx.x >= 32) out[threadIdx.x] = total;  // expect: warning mixed_atomic
+    if (threadIdx.x >= 32) out[threadIdx.x] = total;  // expect: error race_shared
 }
 
 int main() {
