@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from grader import model
-from grader.counters import Buffer, Counters, Launch, Line
+from grader.counters import Counters, Launch, Line
 from grader.machine import Machine
 
 SHARE = 0.05  # of all traffic of its kind: less than that is not worth a word
@@ -97,7 +97,8 @@ def _much(requests: float, seen: float, usual: float, total: float) -> bool:
 
 def _scalar_accesses(launch: Launch, machine: Machine) -> Iterator[Advice]:
     """Neighbouring elements one by one, although four at a time would be a quarter of the work."""
-    if model.price(launch, machine).limit not in ("requests", "latency", "instructions"):
+    price = model.price(launch, machine)
+    if price.limit not in ("requests", "latency", "instructions"):
         return
     lines = [line for line in launch.lines if line.kind in ("load", "store")]
     total = sum(line.requests for line in lines)
@@ -114,7 +115,7 @@ def _scalar_accesses(launch: Launch, machine: Machine) -> Iterator[Advice]:
             0.5
             * line.requests
             / max(1.0, launch.counters.get("global_load_requests", 1.0))
-            * max(model.price(launch, machine).parts.values()),
+            * price.parts[price.limit],
         )
 
 
@@ -146,7 +147,7 @@ def _read_again(launch: Launch, machine: Machine) -> Iterator[Advice]:
 
 def _memory_twice(launch: Launch, machine: Machine) -> Iterator[Advice]:
     read = launch.counters.get("dram_read_sectors", 0.0)
-    least = _least(launch.buffers)
+    least = sum(buffer.read_sectors for buffer in launch.buffers)
     if not least or read < 1.3 * least:
         return
     yield Advice(
@@ -157,10 +158,6 @@ def _memory_twice(launch: Launch, machine: Machine) -> Iterator[Advice]:
         "what is used again has left the cache by then, so use it while it is there",
         (read - least) * model.SECTOR * machine.model["dram"],
     )
-
-
-def _least(buffers: list[Buffer]) -> float:
-    return sum(buffer.read_sectors for buffer in buffers)
 
 
 def _few_blocks(launch: Launch, machine: Machine) -> Iterator[Advice]:

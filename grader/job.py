@@ -15,9 +15,10 @@ from grader.errors import BuildFailed
 from grader.findings import add
 from grader.manifest import Part
 from grader.modelled import ModelledSpeed
+from grader.records import Pool
 from grader.sandbox import Sandbox
 from grader.score import Finding, PartResult, TestResult, Timing, total
-from grader.session import Fault, NoDevice, Pool, Session
+from grader.session import Fault, NoDevice, Session
 from grader.speed import SpeedTest
 from grader.submission import Submission
 from grader.target import Target

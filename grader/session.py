@@ -19,10 +19,11 @@ from subprocess import Popen
 
 import numpy as np
 
-from grader import sandbox, words, worker
+from grader import records, sandbox, words, worker
 from grader.arena import GUARD, GUARD_BYTES, POISON, Arena, Buffer, Float32, guard_damage, offsets
 from grader.build import Module
 from grader.errors import InfrastructureError
+from grader.records import Kept, Placed, Pool
 from grader.sandbox import Sandbox
 
 CALL_SECONDS = 30.0
@@ -57,33 +58,6 @@ class Returned:
     damage: tuple[str, ...]
     note: str = ""
     report: str = ""
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Device memory of the grader's that a worker maps: a file descriptor and a size in bytes."""
-
-    fd: int
-    size: int
-    writable: bool
-
-
-@dataclass(frozen=True)
-class Placed:
-    """An array argument in a pool."""
-
-    pool: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class Kept:
-    """An array in a pool, of so many bytes, to be copied to another offset there."""
-
-    pool: int
-    offset: int
-    size: int
-    copy: int
 
 
 @dataclass(frozen=True)
@@ -208,18 +182,16 @@ class Session:
         fault = self._spent() or self.open()
         if fault is not None:
             return fault
-        records = [
-            worker.ARGUMENT.pack(worker.NUMBER, one, 0, 0, 0, 0, b"")
-            if isinstance(one, int)
-            else worker.ARGUMENT.pack(worker.BUFFER, 0, 0, one[1], 0, 0, one[0].encode()[:32])
+        packed = [
+            records.number(one) if isinstance(one, int) else records.buffer(*one)
             for one in arguments
         ]
-        head = worker.COMMAND.pack(
-            worker.MODEL, worker.WATCH_COUNTS, 0, steps, 0, launcher.encode(), len(records)
+        command = records.command(
+            worker.MODEL, launcher, packed, watch=worker.WATCH_COUNTS, steps=steps
         )
         assert self._control is not None
         try:
-            self._control.sendall((head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0"))
+            self._control.sendall(command)
             self._control.sendall(machine.encode().ljust(worker.MACHINE_BYTES, b"\0"))
         except OSError:
             return self._lost(2.0)
@@ -249,13 +221,9 @@ class Session:
         fault = self._spent() or self.open() or self._map()
         if fault is not None:
             return fault
-        head = worker.COMMAND.pack(worker.BATCH, 0, 0, 0, 0, launcher.encode(), len(calls))
-        records = [head.ljust(worker.COMMAND_BYTES, b"\0")]
-        records += [_placed(launcher, arguments) for arguments in calls]
-        records.append(_kept(keep))
         assert self._control is not None
         try:
-            self._control.sendall(b"".join(records))
+            self._control.sendall(records.batch(launcher, calls, keep))
             fault = self._readiness(launcher)
             if fault is not None:
                 return fault
@@ -310,13 +278,8 @@ class Session:
         if self._mapped:
             return None
         assert self._control is not None
-        records = [
-            worker.ARGUMENT.pack(worker.POOL, pool.writable, 0, pool.size, 0, 0, b"")
-            for pool in self._pools
-        ]
-        head = worker.COMMAND.pack(worker.MAP, 0, 0, 0, 0, b"", len(records))
         try:
-            self._control.sendall((head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0"))
+            self._control.sendall(records.mapping(self._pools))
             socket.send_fds(self._control, [b"p"], [pool.fd for pool in self._pools])
         except OSError:
             return self._lost(2.0)
@@ -459,10 +422,10 @@ class Session:
         """Fill the arena for a call and describe it in a command record."""
         starts, total = offsets(call.arguments)
         self._arena.grow(total)
-        records = []
+        packed = []
         for argument, offset in zip(call.arguments, starts, strict=True):
             if isinstance(argument, int):
-                records.append(worker.ARGUMENT.pack(worker.NUMBER, argument, 0, 0, 0, 0, b""))
+                packed.append(records.number(argument))
                 continue
             used = 4 * argument.size
             self._arena.words(offset, GUARD_BYTES)[:] = GUARD
@@ -472,17 +435,25 @@ class Session:
                 data[:] = POISON
             else:
                 data[:] = np.ascontiguousarray(argument.data, np.float32).view(np.uint32).ravel()
-            records.append(
-                worker.ARGUMENT.pack(
-                    worker.BUFFER, argument.data is None, offset, used, 4 * argument.room,
-                    GUARD_BYTES, argument.name.encode()[:32],
+            packed.append(
+                records.buffer(
+                    argument.name,
+                    used,
+                    output=argument.data is None,
+                    offset=offset,
+                    room=4 * argument.room,
+                    guard=GUARD_BYTES,
                 )
-            )  # fmt: skip
-        head = worker.COMMAND.pack(
-            worker.CALL, worker.WATCH_CHECKS if call.checked else 0, call.schedule, call.steps,
-            self._arena.size, call.launcher.encode(), len(records),
-        )  # fmt: skip
-        return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
+            )
+        return records.command(
+            worker.CALL,
+            call.launcher,
+            packed,
+            watch=worker.WATCH_CHECKS if call.checked else 0,
+            schedule=call.schedule,
+            steps=call.steps,
+            arena=self._arena.size,
+        )
 
     def _read(self, call: Call) -> Returned:
         """Copy the outputs out of the arena, and see what was written outside of them."""
@@ -506,25 +477,3 @@ class Session:
                     "inputs must come back unchanged"
                 )
         return Returned(outputs, tuple(damage))
-
-
-def _placed(launcher: str, arguments: Sequence[Placed | int]) -> bytes:
-    """The record of one call of a batch."""
-    records = [
-        worker.ARGUMENT.pack(worker.NUMBER, argument, 0, 0, 0, 0, b"")
-        if isinstance(argument, int)
-        else worker.ARGUMENT.pack(worker.POOL, argument.pool, argument.offset, 0, 0, 0, b"")
-        for argument in arguments
-    ]
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, launcher.encode(), len(records))
-    return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")
-
-
-def _kept(keep: Sequence[Kept]) -> bytes:
-    """The last record of a batch."""
-    records = [
-        worker.ARGUMENT.pack(worker.POOL, one.pool, one.offset, one.size, one.copy, 0, b"")
-        for one in keep
-    ]
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, b"", len(records))
-    return (head + b"".join(records)).ljust(worker.COMMAND_BYTES, b"\0")

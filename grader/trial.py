@@ -35,7 +35,7 @@ from grader.assignment import MAX_FACTORS, Assignment, Dims, Expected
 from grader.compare import Mismatch, allowance
 from grader.gpu import Gpu, Memory
 from grader.manifest import Part
-from grader.session import Kept, Placed, Pool
+from grader.records import Kept, Placed, Pool
 from grader.variation import Rule, Variation
 
 THREADS = 256

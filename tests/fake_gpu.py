@@ -21,7 +21,8 @@ from grader.assignment import Assignment
 from grader.ceiling import MOST_STREAMS
 from grader.gpu import Gpu, Kernel, Memory, OutOfMemory
 from grader.manifest import Part
-from grader.session import Fault, Kept, Placed, Pool, Session, Timed
+from grader.records import Kept, Placed, Pool
+from grader.session import Fault, Session, Timed
 from grader.trial import _VERDICT
 from grader.variation import Rule, Vector
 

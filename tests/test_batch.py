@@ -15,8 +15,9 @@ import pytest
 
 from grader import session
 from grader.build import Module
+from grader.records import Kept, Placed, Pool
 from grader.sandbox import Sandbox
-from grader.session import TAMPERED, Fault, Kept, NoDevice, Placed, Pool, Session, Timed
+from grader.session import TAMPERED, Fault, NoDevice, Session, Timed
 
 WORKER = Path(__file__).parent / "fake_worker.py"
 LAUNCHER = "launch_saxpy"

@@ -14,7 +14,7 @@ import pytest
 from grader.arena import ALIGNMENT, GUARD, GUARD_BYTES, POISON
 from grader.assignment import Assignment, load
 from grader.gpu import OutOfMemory
-from grader.session import Placed
+from grader.records import Placed
 from grader.trial import INPUTS, OUTPUTS, Trial, Wrong, base_case
 from tests.fake_gpu import GRAIN, FakeGpu, FakeSession, Launch, Launcher, reference, steady
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -397,12 +396,6 @@ def test_the_worker_needs_the_standard_library_only() -> None:
     assert {name.partition(".")[0] for name in modules} <= sys.stdlib_module_names
 
 
-def test_records_have_one_size() -> None:
-    most = record(*[(1,)] * worker.MAX_ARGUMENTS)
-    assert len(most) == len(record()) == worker.COMMAND_BYTES
-    assert worker.REPLY.size == 40 + worker.TEXT_BYTES + 20
-
-
 def test_limits_hold_in_the_process(tmp_path: Path) -> None:
     import resource
     import subprocess
@@ -466,52 +459,3 @@ def test_what_is_no_module_is_an_import_error(tmp_path: Path, data: bytes) -> No
     path.write_bytes(data)
     with pytest.raises(ImportError):
         worker.load(str(path))
-
-
-# Who watches -------------------------------------------------------------------------------------
-
-
-def test_a_checked_call_is_watched_until_it_is_done() -> None:
-    device = Device(lambda *_: None)
-    command = bytearray(record(("x", 0, 8, 8)))
-    struct.pack_into("<I", command, 4, worker.WATCH_CHECKS)
-    made = Worker(device.module, cast(socket.socket, None), 0)
-    made.arena = memoryview(bytearray(64))
-    assert made.obey(bytes(command))[0] == worker.RETURNED
-    assert device.watched == [worker.WATCH_CHECKS, 0]
-
-
-def test_outputs_are_told_to_be_unwritten() -> None:
-    device = Device(lambda *_: None)
-    arguments = b"".join(
-        worker.ARGUMENT.pack(worker.BUFFER, output, 0, 8, 8, GUARD, b"x") for output in (0, 1)
-    )
-    head = worker.COMMAND.pack(worker.CALL, 0, 0, 0, 0, b"launch", 2)
-    made = Worker(device.module, cast(socket.socket, None), 0)
-    made.arena = memoryview(bytearray(64))
-    made.obey((head + arguments).ljust(worker.COMMAND_BYTES, b"\0"))
-    (address, size), *others = device.outputs
-    assert not others and size == 8
-    assert address == max(device.memory) + GUARD
-
-
-def test_a_modelled_call_gets_arrays_of_its_own_and_gives_them_back() -> None:
-    given: list[tuple[int, ...]] = []
-    device = Device(lambda *values: given.append(values))
-    arguments = worker.ARGUMENT.pack(worker.BUFFER, 0, 0, 4096, 0, 0, b"x")
-    arguments += worker.ARGUMENT.pack(worker.NUMBER, 7, 0, 0, 0, 0, b"")
-    head = worker.COMMAND.pack(worker.MODEL, worker.WATCH_COUNTS, 0, 5, 0, b"launch", 2)
-    ours, theirs = socket.socketpair()
-    made = Worker(device.module, ours, 0)
-    theirs.sendall(b"sms=3".ljust(worker.MACHINE_BYTES, b"\0"))
-    answer = made.obey((head + arguments).ljust(worker.COMMAND_BYTES, b"\0"))
-    assert answer[0] == worker.RETURNED
-    assert device.samples == [
-        (worker.SAMPLED_BLOCKS, worker.SAMPLED_ACCESSES, "sms=3"),
-        (0, 0, ""),
-    ]
-    assert given[0][1] == 7 and device.names[given[0][0]] == "x"
-    assert device.memory == {} and device.watched == [worker.WATCH_COUNTS, 0]
-    assert device.order.count("copy_in") == 0
-    ours.close()
-    theirs.close()

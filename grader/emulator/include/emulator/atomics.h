@@ -28,6 +28,8 @@ __EMULATOR_INLINE__ _Type __atomic(_Type* __address, _Operation __operation, boo
     volatile _Type* __cell = __address;
     const _Type __old = *__cell;
     *__cell = __operation(__old);
+    // What is read after it is read again, as on a device, and not taken from what was stored here.
+    __asm__ __volatile__("" ::: "memory");
     return __old;
 }
 }  // namespace __emulator
