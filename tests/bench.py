@@ -26,6 +26,28 @@ GRADER = Path(sys.executable).parent / "grader"
 SOLUTION = ROOT / "solution" / "layernorm"
 TYPICAL = ROOT / "tests" / "submissions" / "layernorm" / "odd" / "starter_layout_float4"
 STARTER = ROOT / "starter" / "layernorm"
+SLOW = ROOT / "tests" / "submissions" / "layernorm" / "odd" / "thread_per_row"
+BLOCK_PER_ROW = ROOT / "tests" / "submissions" / "layernorm" / "classic" / "block_per_row_two_pass"
+# Times as long as without anybody watching: one call of 1024 x 1024 in this process, CPU time.
+WATCHED = """
+import sys, time
+import numpy as np
+import grader
+module = grader.load(sys.argv[1], backend="cpu")
+rows, columns = 1024, 1024
+x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
+out, vars, means = np.empty_like(x), np.empty(rows, np.float32), np.empty(rows, np.float32)
+gamma = np.ones(columns, np.float32)
+def took(who):
+    module.watch(who)
+    began = time.process_time()
+    module.launch_layernorm(out, vars, means, x, gamma, gamma, rows, columns)
+    took = time.process_time() - began
+    module.watch(0)
+    return took
+took(0)
+print(took(int(sys.argv[2])) / took(0))
+"""
 
 
 def seconds(command: list[str], env: dict[str, str], codes: tuple[int, ...] = (0,)) -> float:
@@ -115,7 +137,13 @@ def measure(runs: int, with_cold: bool) -> list[dict[str, object]]:
             "grade of a typical submission (compiled anew)",
             median(lambda: first([*grade, str(TYPICAL)], (0,)), runs),
             "s",
-            8,
+            10,
+        )
+        note(
+            "grade of a slow one, a thread per row (compiled anew)",
+            median(lambda: first([*grade, str(SLOW)], (0,)), runs),
+            "s",
+            60,
         )
         note("rebuild of a typical submission", median(lambda: rebuild(TYPICAL), runs), "s", 2)
         note(
@@ -127,6 +155,14 @@ def measure(runs: int, with_cold: bool) -> list[dict[str, object]]:
         note(
             "rebuild of the reference solution", median(lambda: rebuild(SOLUTION), runs), "s", None
         )
+        for who, what, budget in ((1, "checkers", 5.0), (2, "counters", None)):
+            watched = [sys.executable, "-c", WATCHED, str(BLOCK_PER_ROW), str(who)]
+
+            def ratio(command: list[str] = watched) -> float:
+                done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+                return float(done.stdout)
+
+            note(f"a call with the {what}, times one without", median(ratio, runs), "", budget)
         note("peak memory of grade", peak_megabytes([*grade, str(TYPICAL)], env), "MB", 700)
     if with_cold:
         note("make grade from nothing", cold(), "s", 120)

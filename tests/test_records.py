@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from grader import records, worker
 from grader.records import Kept, Placed, Pool
 
 
-def argument(command: bytes, position: int) -> tuple[int, ...]:
-    found: tuple[int, ...] = worker.ARGUMENT.unpack_from(
+def argument(command: bytes, position: int) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = worker.ARGUMENT.unpack_from(
         command, worker.COMMAND.size + position * worker.ARGUMENT.size
     )
     return found
