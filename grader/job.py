@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from grader import build, machine, sandbox
@@ -52,6 +52,7 @@ class Job:
     timed: bool
     nvcc: bool
     _stopped: threading.Event = field(default_factory=threading.Event)
+    _sessions: list[Session] = field(default_factory=list)
 
     def run(self, wanted: list[Part]) -> list[PartResult]:
         box = sandbox.choose()
@@ -83,11 +84,13 @@ class Job:
         if self.target.gpu is not None:
             return [graded(part) for part in wanted]
         with ThreadPoolExecutor(self._at_once(len(wanted))) as pool:
-            futures = [pool.submit(graded, part) for part in wanted]
+            futures: list[Future[PartResult]] = [pool.submit(graded, one) for one in wanted]
             try:
                 errors = [error for future in futures if (error := future.exception())]
-            except BaseException:  # Ctrl-C, say: the others must not go on
+            except BaseException:  # Ctrl-C, say: nobody waits for calls that may take long
                 self._stopped.set()
+                for session in self._sessions:
+                    session.abandon()
                 raise
         for error in sorted(errors, key=lambda error: isinstance(error, _Stopped)):
             raise error
@@ -108,6 +111,7 @@ class Job:
     ) -> PartResult:
         """All tests of a part, in workers of its own."""
         with Session(module, box) as session:
+            self._sessions.append(session)
             try:
                 fault = session.open()
                 if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):

@@ -77,8 +77,7 @@ class ModelledSpeed:
         test = self.assignment.test(test_id)
         shapes: list[Shape] = []
         for dims in test.shapes:
-            sizes = " x ".join(map(str, dims.values()))
-            self.progress(f"{self.part.title}, {test_id}: {sizes}")
+            self.progress(f"{self.part.title}, {test_id}: {' x '.join(map(str, dims.values()))}")
             counted = count(self.session, self.assignment, self.part, dims, self.machine)
             if isinstance(counted, Fault):
                 return self._failed(test_id, dims, counted), None

@@ -132,6 +132,12 @@ class Session:
             sandbox.kill(self._process)
             self._process = None
 
+    def abandon(self) -> None:
+        """From another thread: the call that runs ends, and no more are made."""
+        self.seconds_left = 0.0
+        if self._process is not None:
+            sandbox.kill(self._process)
+
     @property
     def log(self) -> str:
         """What the submission printed since its worker started, the middle left out if long."""

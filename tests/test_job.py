@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
@@ -68,6 +69,27 @@ def test_what_ends_one_part_ends_all(made: Job, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Job, "_part", graded)
     with pytest.raises(InfrastructureError, match="the disk is full"):
         made.run(list(made.used.parts))
+
+
+def test_ctrl_c_does_not_wait_for_calls(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    abandoned = threading.Event()
+    monkeypatch.setattr(Session, "abandon", lambda _: abandoned.set())
+    waiting = threading.Event()
+
+    def graded(_: Job, part: Part, *__: Any) -> PartResult:
+        waiting.set()
+        assert abandoned.wait(30), "the call goes on"
+        return result(part)
+
+    def interrupted(_: Any) -> None:
+        waiting.wait(30)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "_part", graded)
+    monkeypatch.setattr(Future, "exception", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.run(list(made.used.parts))
+    assert abandoned.is_set()
 
 
 def test_a_gpu_is_used_by_the_calling_thread_alone(

@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -224,6 +225,21 @@ def test_calls_that_are_slow_altogether_are_ended(
     answer = fault(made.call(saxpy_call(8)))
     assert answer.kind == "timeout"
     assert "altogether" in answer.sentence
+
+
+def test_a_session_can_be_abandoned_by_another_thread(
+    opened: Open, saxpy_folder: Callable[..., Path]
+) -> None:
+    made = opened(saxpy_folder("    sleep(600);", "#include <unistd.h>"), call_seconds=600.0)
+    assert made.open() is None
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(made.call, saxpy_call(8))
+        while not running.running():
+            time.sleep(0.01)
+        made.abandon()
+        assert fault(running.result(timeout=60)).kind in ("crashed", "timeout")
+    fault(made.call(saxpy_call(8)))
+    assert made._process is None, "no other worker was started"
 
 
 def test_a_module_cannot_blame_the_machine(opened: Open, saxpy_folder: Callable[..., Path]) -> None:
