@@ -116,10 +116,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     return finish(cudaSuccess);
 }
 
-cudaError_t __emulator_set_attribute(const void* function, cudaFuncAttribute attribute, int value) {
-    if (function == nullptr) return finish(cudaErrorInvalidDeviceFunction);
+cudaError_t __emulator_set_attribute(const void* function, cudaFuncAttribute attribute, int value, int line,
+                                     const char* file) {
+    if (function == nullptr) return finish(cudaErrorInvalidDeviceFunction, Site{file, line});
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return finish(cudaSuccess);
-    if (value < 0 || static_cast<size_t>(value) > kSharedLimit) return finish(cudaErrorInvalidValue);
+    if (value < 0 || static_cast<size_t>(value) > kSharedLimit) {
+        return finish(cudaErrorInvalidValue, Site{file, line});
+    }
     dynamic_shared_of()[function] = value;
     allow_dynamic_shared(static_cast<size_t>(value));
     return finish(cudaSuccess);

@@ -188,7 +188,8 @@ cudaError_t cudaProfilerStart(void);
 cudaError_t cudaProfilerStop(void);
 
 // functions
-cudaError_t __emulator_set_attribute(const void* __function, enum cudaFuncAttribute __which, int __value);
+cudaError_t __emulator_set_attribute(const void* __function, enum cudaFuncAttribute __which, int __value, int __line,
+                                     const char* __file);
 cudaError_t __emulator_get_attributes(struct cudaFuncAttributes* __attributes, const void* __function);
 cudaError_t __emulator_max_active_blocks(int* __blocks, const void* __function, int __block_size,
                                          size_t __shared_bytes);

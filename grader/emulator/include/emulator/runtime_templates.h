@@ -182,9 +182,9 @@ static inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t __event, cudaStre
 
 // ---------------------------------------------------------------------------------- functions
 template <class _Function>
-static inline cudaError_t cudaFuncSetAttribute(_Function __function, enum cudaFuncAttribute __which,
-                                               int __value) {
-    return __emulator_set_attribute(reinterpret_cast<const void*>(__function), __which, __value);
+static inline cudaError_t cudaFuncSetAttribute(_Function __function, enum cudaFuncAttribute __which, int __value,
+                                               __EMULATOR_SITE__) {
+    return __emulator_set_attribute(reinterpret_cast<const void*>(__function), __which, __value, __line, __file);
 }
 template <class _Function>
 static inline cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes* __attributes, _Function __function) {
