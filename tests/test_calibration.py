@@ -382,8 +382,8 @@ def test_a_submission_that_does_not_compile_is_named(
 
     monkeypatch.setattr(measure, "ProcessPoolExecutor", AtOnce)
     monkeypatch.setattr(build, "build", refuse)
-    found = results("--only", "compiled", "sanitizer", "--names", "wrong/dinp_gamma_missing", "wrong/dinp_epsilon_forgotten",
-                    code=0)  # fmt: skip
+    names = ("wrong/dinp_gamma_missing", "wrong/dinp_epsilon_forgotten")
+    found = results("--only", "compiled", "sanitizer", "--names", *names, code=0)
     assert found["steps"]["compiled"]["builds"] == 2
     assert found["steps"]["compiled"]["refused"] == {
         "wrong/dinp_gamma_missing": "BuildFailed: no semicolon"
