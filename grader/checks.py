@@ -81,6 +81,19 @@ class Step:
     checked: bool = False
 
 
+def not_run(assignment: Assignment, part: Part, test_id: str, why: str) -> TestResult:
+    """The result of a test that was not run."""
+    return TestResult(
+        id=test_id,
+        title=assignment.test(test_id).title,
+        passed=None,
+        score=0.0,
+        max_score=float(part.points[test_id]),
+        cases=[],
+        message=why,
+    )
+
+
 @dataclass
 class Checker:
     """The tests of one part of one submission, on one worker session."""
@@ -134,9 +147,6 @@ class Checker:
                 problem = replace(problem, note=f"on the emulator; {why}")
             return self._failed(test_id, tried, case, problem, " --backend cpu")
         return None
-
-    def not_run(self, test_id: str, why: str) -> TestResult:
-        return self._result(test_id, None, [], why)
 
     def _cases(self, test_id: str) -> Iterable[Case]:
         every = cases(self.assignment, self.part, test_id, self.master)
@@ -343,7 +353,7 @@ class Checker:
     def _result(
         self,
         test_id: str,
-        passed: bool | None,
+        passed: bool,
         tried: list[Case],
         message: str,
         failure: Failure | None = None,

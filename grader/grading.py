@@ -77,7 +77,6 @@ def grade(
     try:
         read = submission.read(folder, used)
         handed_in = SubmissionInfo(read.id, read.sha256, [file.name for file in read.files])
-        progress("Compiling")
         job = Job(read, used, target, master, progress, findings, notes, timed, nvcc)
         results = job.run(wanted)
         if any(test.passed is False for part in results for test in part.tests):

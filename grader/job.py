@@ -1,22 +1,23 @@
-"""One submission on one target: modules, sessions, and the tests of each part in order."""
+"""One submission on one target: its module, sessions, and the tests of all parts."""
 
 from __future__ import annotations
 
-import os
+import functools
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from grader import build, machine, sandbox
 from grader.assignment import Assignment
-from grader.checks import Checker
+from grader.checks import Checker, not_run
 from grader.errors import BuildFailed
 from grader.findings import add
 from grader.manifest import Part
 from grader.modelled import ModelledSpeed
 from grader.records import Pool
 from grader.sandbox import Sandbox
+from grader.schedule import Schedule, Stopped
 from grader.score import Finding, PartResult, TestResult, Timing, total
 from grader.session import Fault, NoDevice, Session
 from grader.speed import SpeedTest
@@ -24,7 +25,10 @@ from grader.submission import Submission
 from grader.target import Target
 
 SPEED_MESSAGE = "not scored: the assignment names no marks for speed on the cpu backend"
+LEFT_OUT = "not scored: speed was left out on request"
 NO_MARKS = "not scored: the assignment names no marks for speed on the cuda backend"
+
+_Opener = Callable[[], AbstractContextManager[Session]]
 
 
 def build_for(read: Submission, used: Assignment, box: Sandbox, target: Target) -> build.Module:
@@ -34,8 +38,26 @@ def build_for(read: Submission, used: Assignment, box: Sandbox, target: Target) 
     return build.build(read, used, box, backend="cuda", arch=target.gpu.arch)
 
 
-class _Stopped(Exception):
-    """Another part has met something that ends the whole job."""
+@dataclass
+class _Part:
+    """What is known of a part: results and findings by test."""
+
+    part: Part
+    tests: list[str]
+    done: dict[str, TestResult] = field(default_factory=dict)
+    found: dict[str, list[Finding]] = field(default_factory=dict)
+    timing: Timing | None = None
+
+    def result(self) -> PartResult:
+        tests = [self.done[name] for name in self.tests]
+        return PartResult(
+            id=self.part.id,
+            title=self.part.title,
+            score=total(test.score for test in tests),
+            max_score=total(self.part.points.values()),
+            tests=tests,
+            timing=self.timing,
+        )
 
 
 @dataclass
@@ -53,83 +75,138 @@ class Job:
     nvcc: bool
     _stopped: threading.Event = field(default_factory=threading.Event)
     _sessions: list[Session] = field(default_factory=list)
+    _module: build.Module | None = None
+    _emulated: build.Module | None = None  # for a second opinion
 
     def run(self, wanted: list[Part]) -> list[PartResult]:
-        box = sandbox.choose()
-        if self.nvcc and self.target.gpu is None:
-            self._cross_check(box)
-        module = build_for(self.read, self.used, box, self.target)
-        emulated = self._emulated(box)
-        found: dict[str, list[Finding]] = {part.id: [] for part in wanted}
+        """Build, then all tests of the parts.
 
-        def graded(part: Part) -> PartResult:
-            try:
-                return self._alone(part, module, emulated, box, found[part.id])
-            except BaseException:
-                self._stopped.set()
-                raise
-
-        results = self._side_by_side(graded, wanted)
-        for part in wanted:
-            add(self.findings, found[part.id])
-        return results
-
-    def _side_by_side(
-        self, graded: Callable[[Part], PartResult], wanted: list[Part]
-    ) -> list[PartResult]:
-        """Parts know nothing of each other; while one waits for its worker, another compares.
-
-        On a GPU one after another, and in this very thread: a CUDA context belongs to a thread.
+        On the emulator side by side: tests know nothing of each other, and while one waits for its
+        worker, another compares. On a GPU one after another, and in this very thread: a CUDA
+        context belongs to a thread.
         """
+        box = sandbox.choose()
+        parts = [_Part(part, self.used.tests_of(part)) for part in wanted]
+        schedule = Schedule()
+        on_gpu = self.target.gpu is not None
+        if self.nvcc and not on_gpu:
+            schedule.add("nvcc", lambda: self._cross_check(box))
+        schedule.add("build", lambda: self._build(box))
+        with ExitStack() as opened:
+            for one in parts:
+                session = self._for_all_tests(opened, box) if on_gpu else self._for_one_test(box)
+                for name in one.tests:
+                    needs = [f"{one.part.id}.{need}" for need in self._needs(one, name)]
+                    task = functools.partial(self._test, one, name, session, box)
+                    schedule.add(f"{one.part.id}.{name}", task, ["build", *needs])
+            if on_gpu:
+                schedule.run_here()
+            else:
+                schedule.run_side_by_side(self._stopped.set, self._abandon)
+        for one in parts:
+            for name in one.tests:
+                add(self.findings, one.found[name])
+        return [one.result() for one in parts]
+
+    def _needs(self, one: _Part, name: str) -> list[str]:
+        """The tests of the same part that a test needs."""
+        return [need for need in self.used.test(name).needs if need in one.tests]
+
+    def _abandon(self) -> None:
+        for session in self._sessions:
+            session.abandon()
+
+    def _build(self, box: Sandbox) -> None:
+        self._say("Compiling")
+        self._module = build_for(self.read, self.used, box, self.target)
         if self.target.gpu is not None:
-            return [graded(part) for part in wanted]
-        with ThreadPoolExecutor(self._at_once(len(wanted))) as pool:
-            futures: list[Future[PartResult]] = [pool.submit(graded, one) for one in wanted]
-            try:
-                errors = [error for future in futures if (error := future.exception())]
-            except BaseException:  # Ctrl-C, say: nobody waits for calls that may take long
-                self._stopped.set()
-                for session in self._sessions:
-                    session.abandon()
-                raise
-        for error in sorted(errors, key=lambda error: isinstance(error, _Stopped)):
-            raise error
-        return [future.result() for future in futures]
+            self._emulated = self._for_second_opinions(box)
 
-    def _at_once(self, parts: int) -> int:
-        """How many parts are graded side by side."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return max(1, min(parts, cores or 1))
+    def _for_one_test(self, box: Sandbox) -> _Opener:
+        """Opens a session that ends with the test."""
 
-    def _alone(
-        self,
-        part: Part,
-        module: build.Module,
-        emulated: build.Module | None,
-        box: Sandbox,
-        findings: list[Finding],
-    ) -> PartResult:
-        """All tests of a part, in workers of its own."""
-        with Session(module, box) as session:
-            self._sessions.append(session)
-            try:
-                fault = session.open()
-                if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
-                    raise BuildFailed(fault.sentence, "")
-                return self._part(part, session, emulated, box, findings)
-            except NoDevice:
-                self._blame(box)
-                raise
+        @contextmanager
+        def opened() -> Iterator[Session]:
+            assert self._module is not None
+            with Session(self._module, box) as session:
+                self._sessions.append(session)
+                yield _loaded(session)
+
+        return opened
+
+    def _for_all_tests(self, stack: ExitStack, box: Sandbox) -> _Opener:
+        """Opens one session for all tests of a part: to start CUDA takes a while."""
+        kept: list[Session] = []
+
+        @contextmanager
+        def opened() -> Iterator[Session]:
+            assert self._module is not None
+            if not kept:
+                kept.append(stack.enter_context(Session(self._module, box)))
+            yield _loaded(kept[0])
+
+        return opened
+
+    def _test(self, one: _Part, name: str, opener: _Opener, box: Sandbox) -> None:
+        """One test of a part; not run when one that it needs did not pass."""
+        one.found[name] = []
+        unmet = [need for need in self._needs(one, name) if not one.done[need].passed]
+        if unmet:
+            why = f"not run: it needs {' and '.join(unmet)} to pass"
+            one.done[name] = not_run(self.used, one.part, name, why)
+            return
+        with self._blaming(box):
+            if self.used.test(name).kind == "speed":
+                self._speed(one, name, opener)
+            else:
+                self._correctness(one, name, opener, box)
+
+    def _correctness(self, one: _Part, name: str, opener: _Opener, box: Sandbox) -> None:
+        gpu, found = self.target.gpu, one.found[name]
+        with opener() as session:
+            checker = Checker(self.used, one.part, session, self.master, self._say, gpu, found)
+            result = checker.run(name)
+        if result.passed and self._emulated is not None:
+            result = self._second_opinion(one.part, name, self._emulated, box, found) or result
+        one.done[name] = result
+
+    def _speed(self, one: _Part, name: str, opener: _Opener) -> None:
+        gpu, marks = self.target.gpu, self.used.test(name).marks
+        if not self.timed:
+            one.done[name] = not_run(self.used, one.part, name, LEFT_OUT)
+        elif (gpu is None) and "cpu" not in marks:
+            one.done[name] = not_run(self.used, one.part, name, SPEED_MESSAGE)
+        elif gpu is not None and "cuda" not in marks:
+            one.done[name] = not_run(self.used, one.part, name, NO_MARKS)
+        else:
+            with opener() as session:
+                test = self._speed_test(one, name, session)
+                one.done[name], one.timing = test.run(name)
+
+    def _speed_test(self, one: _Part, name: str, session: Session) -> SpeedTest | ModelledSpeed:
+        gpu, found = self.target.gpu, one.found[name]
+        if gpu is None:
+            return ModelledSpeed(self.used, one.part, session, machine.load(), self._say, found)
+        return SpeedTest(gpu, self.used, one.part, session, self.master, self._say, found)
+
+    @contextmanager
+    def _blaming(self, box: Sandbox) -> Iterator[None]:
+        """When a worker says that it has no GPU, find out whose fault that is."""
+        try:
+            yield
+        except NoDevice:
+            self._blame(box)
+            raise
 
     def _say(self, sentence: str) -> None:
-        """Progress; the place where a part notices that the job is over."""
+        """Progress; the place where a test notices that the job is over."""
         if self._stopped.is_set():
-            raise _Stopped
+            raise Stopped
         self.progress(sentence)
 
     def _cross_check(self, box: Sandbox) -> None:
         """Raises BuildFailed when nvcc refuses the submission, InfrastructureError without nvcc."""
-        self.progress("Compiling with nvcc")
+        self._say("Compiling with nvcc")
         for use in build.cross_check(self.read, self.used, box):
             spilled = use.spill_stores + use.spill_loads
             needs = f"{use.registers} registers, {use.shared} bytes of shared memory"
@@ -151,12 +228,10 @@ class Job:
             gpu.release(memory)
         raise BuildFailed("the submission makes the GPU unusable for its process", "")
 
-    def _emulated(self, box: Sandbox) -> build.Module | None:
+    def _for_second_opinions(self, box: Sandbox) -> build.Module | None:
         """The same submission for the emulator, when another backend decides the numbers: its
-        checkers see what a GPU hides. None where the emulator is the backend, or cannot run it."""
-        if self.target.gpu is None:
-            return None
-        self.progress("Compiling for the emulator's checkers")
+        checkers see what a GPU hides. None where the emulator cannot run it."""
+        self._say("Compiling for the emulator's checkers")
         try:
             return build.build(self.read, self.used, box)
         except BuildFailed as error:
@@ -167,43 +242,6 @@ class Job:
         note = f"findings not checked: {why}"
         if note not in self.notes:
             self.notes.append(note)
-
-    def _part(
-        self,
-        part: Part,
-        session: Session,
-        emulated: build.Module | None,
-        box: Sandbox,
-        findings: list[Finding],
-    ) -> PartResult:
-        """The tests of a part in order; one whose needs did not pass is not run."""
-        checker = Checker(
-            self.used, part, session, self.master, self._say, self.target.gpu, findings
-        )
-        done: dict[str, TestResult] = {}
-        timing: Timing | None = None
-        for name in self.used.tests_of(part):
-            test = self.used.test(name)
-            unmet = [need for need in test.needs if need in done and not done[need].passed]
-            if unmet:
-                why = f"not run: it needs {' and '.join(unmet)} to pass"
-                done[name] = checker.not_run(name, why)
-            elif test.kind == "speed":
-                done[name], timing = self._speed(part, name, session, checker)
-            else:
-                done[name] = checker.run(name)
-                if done[name].passed and emulated is not None:
-                    opinion = self._second_opinion(part, name, emulated, box, findings)
-                    done[name] = opinion or done[name]
-        tests = list(done.values())
-        return PartResult(
-            id=part.id,
-            title=part.title,
-            score=total(test.score for test in tests),
-            max_score=total(part.points.values()),
-            tests=tests,
-            timing=timing,
-        )
 
     def _second_opinion(
         self,
@@ -226,20 +264,10 @@ class Job:
                 self._not_checked(f"the emulator cannot run {where}: {checker.unchecked}")
             return found
 
-    def _speed(
-        self, part: Part, test_id: str, session: Session, checker: Checker
-    ) -> tuple[TestResult, Timing | None]:
-        gpu = self.target.gpu
-        if not self.timed:
-            return checker.not_run(test_id, "not scored: speed was left out on request"), None
-        if gpu is None and "cpu" in self.used.test(test_id).marks:
-            modelled = ModelledSpeed(
-                self.used, part, session, machine.load(), self._say, checker.findings
-            )
-            return modelled.run(test_id)
-        if gpu is None:
-            return checker.not_run(test_id, SPEED_MESSAGE), None
-        if "cuda" not in self.used.test(test_id).marks:
-            return checker.not_run(test_id, NO_MARKS), None
-        speed = SpeedTest(gpu, self.used, part, session, self.master, self._say, checker.findings)
-        return speed.run(test_id)
+
+def _loaded(session: Session) -> Session:
+    """The session with a worker. Raises BuildFailed when the module cannot be loaded."""
+    fault = session.open()
+    if isinstance(fault, Fault) and fault.kind in ("undefined", "load"):
+        raise BuildFailed(fault.sentence, "")
+    return session

@@ -1,73 +1,119 @@
-"""Parts side by side: nothing of one gets into another, and what ends one ends all."""
+"""Tests side by side: nothing of one gets into another, and what ends one ends all."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 import time
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 import grader
-from grader import build, job
+from grader import build, job, schedule, score
 from grader.cases import PUBLIC_MASTER
-from grader.errors import InfrastructureError
+from grader.errors import BuildFailed, InfrastructureError
 from grader.job import Job
-from grader.manifest import Part
-from grader.score import Finding, PartResult
-from grader.session import Session
+from grader.score import Finding
+from grader.session import Fault, NoDevice, Session
 from grader.submission import SourceFile, Submission
 from grader.target import Target
+
+MODULE = build.Module(Path("none"), "0")
+GPU = Target("cuda", "GPU", cast(Any, object()), "")
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job whose sessions are never opened."""
-    monkeypatch.setattr(job, "build_for", lambda *_: build.Module(Path("none"), "0"))
+    monkeypatch.setattr(job, "build_for", lambda *_: MODULE)
+    monkeypatch.setattr(Job, "_for_second_opinions", lambda *_: None)
     monkeypatch.setattr(Session, "open", lambda _: None)
-    monkeypatch.setattr(Job, "_at_once", lambda _, parts: parts)
     read = Submission("x", Path(), (SourceFile("x.cu", b""),), "0")
     target = Target("cpu", "CPU", None, "")
     used = grader.assignment("layernorm")
     return Job(read, used, target, PUBLIC_MASTER, lambda _: None, [], [], False, False)
 
 
-def result(part: Part) -> PartResult:
-    return PartResult(part.id, part.title, 0.0, 0.0, [])
+def result(test_id: str, passed: bool = True) -> score.TestResult:
+    return score.TestResult(test_id, test_id, passed, 0.0, 0.0, [], "")
 
 
-def test_findings_come_in_the_order_of_parts(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_and_findings_come_in_the_order_of_parts_and_tests(
+    made: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = made.used.parts[0]
 
-    def graded(_: Job, part: Part, *others: Any) -> PartResult:
-        if part is first:
-            time.sleep(0.2)  # the others are done before it
-        cast(list[Finding], others[-1]).append(
-            Finding("warning", "leak", part.id, "x.cu", 1, "m", "", 1)
-        )
-        return result(part)
+    def graded(_: Job, one: Any, name: str, *others: Any) -> None:
+        if one.part is first:
+            time.sleep(0.1)  # the others are done before it
+        one.found[name] = [Finding("warning", name, one.part.id, "x.cu", 1, "m", "", 1)]
+        one.done[name] = result(name)
 
-    monkeypatch.setattr(Job, "_part", graded)
+    monkeypatch.setattr(Job, "_test", graded)
     results = made.run(list(made.used.parts))
-    wanted = [part.id for part in made.used.parts]
-    assert [one.id for one in results] == wanted
-    assert [one.part for one in made.findings] == wanted
+    wanted = [(part.id, test) for part in made.used.parts for test in made.used.tests_of(part)]
+    assert [(one.id, test.id) for one in results for test in one.tests] == wanted
+    assert [(str(one.part), one.kind) for one in made.findings] == wanted
 
 
-def test_what_ends_one_part_ends_all(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_a_test_is_not_run_before_those_it_needs(
+    made: Job, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    ran: list[str] = []
+
+    def graded(_: Job, one: Any, name: str, *__: Any) -> None:
+        time.sleep(0.05 if name == "base" else 0)
+        ran.append(name)
+        one.done[name] = result(name, passed=name != "base")
+
+    monkeypatch.setattr(Job, "_correctness", graded)
+    made.target = GPU if backend == "cuda" else made.target
+    results = made.run(list(made.used.parts))
+    assert ran == ["base"] * 3
+    for part in results:
+        for test in part.tests[1:]:
+            assert test.passed is None and test.message == "not run: it needs base to pass"
+
+
+def test_what_ends_one_test_ends_all(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     first = made.used.parts[0]
 
-    def graded(self: Job, part: Part, *_: Any) -> PartResult:
-        if part is first:
+    def graded(self: Job, one: Any, *_: Any) -> None:
+        if one.part is first:
             raise InfrastructureError("the disk is full")
         while True:
             self._say("still here")
             time.sleep(0.01)
 
-    monkeypatch.setattr(Job, "_part", graded)
+    monkeypatch.setattr(Job, "_test", graded)
     with pytest.raises(InfrastructureError, match="the disk is full"):
+        made.run(list(made.used.parts))
+
+
+def test_a_module_that_nvcc_refuses_runs_no_longer(
+    made: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvcc compiles while the tests already run on the emulator."""
+    running = threading.Event()
+
+    def refused(_: Job, __: Any) -> None:
+        assert running.wait(30)
+        raise BuildFailed("nvcc refuses: no", "")
+
+    def graded(self: Job, *_: Any) -> None:
+        running.set()
+        while True:
+            self._say("still here")
+            time.sleep(0.01)
+
+    monkeypatch.setattr(Job, "_cross_check", refused)
+    monkeypatch.setattr(Job, "_test", graded)
+    monkeypatch.setattr(schedule, "cores", lambda: 2)
+    made.nvcc = True
+    with pytest.raises(BuildFailed, match="nvcc refuses"):
         made.run(list(made.used.parts))
 
 
@@ -76,17 +122,21 @@ def test_ctrl_c_does_not_wait_for_calls(made: Job, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Session, "abandon", lambda _: abandoned.set())
     waiting = threading.Event()
 
-    def graded(_: Job, part: Part, *__: Any) -> PartResult:
-        waiting.set()
-        assert abandoned.wait(30), "the call goes on"
-        return result(part)
+    def graded(self: Job, one: Any, name: str, opener: Any, *_: Any) -> None:
+        with opener():
+            waiting.set()
+            assert abandoned.wait(30), "the call goes on"
 
-    def interrupted(_: Any) -> None:
-        waiting.wait(30)
+    waited = concurrent.futures.wait
+
+    def interrupted(running: Any, **how: Any) -> Any:
+        if "build" in running.values():
+            return waited(running, **how)
+        assert waiting.wait(30)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Job, "_part", graded)
-    monkeypatch.setattr(Future, "exception", interrupted)
+    monkeypatch.setattr(Job, "_test", graded)
+    monkeypatch.setattr(schedule, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         made.run(list(made.used.parts))
     assert abandoned.is_set()
@@ -95,15 +145,54 @@ def test_ctrl_c_does_not_wait_for_calls(made: Job, monkeypatch: pytest.MonkeyPat
 def test_a_gpu_is_used_by_the_calling_thread_alone(
     made: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A CUDA context belongs to a thread."""
-    threads = []
+    """A CUDA context belongs to a thread, and takes a while to start: one worker for each part."""
+    threads, sessions = [], []
 
-    def graded(_: Job, part: Part, *others: Any) -> PartResult:
+    def graded(_: Job, one: Any, name: str, opener: Any, *__: Any) -> None:
         threads.append(threading.get_ident())
-        return result(part)
+        with opener() as session:
+            sessions.append(session)
+        one.done[name] = result(name)
 
-    monkeypatch.setattr(Job, "_part", graded)
-    monkeypatch.setattr(Job, "_emulated", lambda *_: None)
-    made.target = Target("cuda", "GPU", cast(Any, object()), "")
+    monkeypatch.setattr(Job, "_correctness", graded)
+    made.target = GPU
     made.run(list(made.used.parts))
-    assert threads == [threading.get_ident()] * len(made.used.parts)
+    assert set(threads) == {threading.get_ident()}
+    assert len(sessions) == 9 and len(set(map(id, sessions))) == 3
+
+
+def test_a_test_has_a_worker_of_its_own_without_a_gpu(
+    made: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = []
+
+    def graded(_: Job, one: Any, name: str, opener: Any, *__: Any) -> None:
+        with opener() as session:
+            sessions.append(session)
+        one.done[name] = result(name)
+
+    monkeypatch.setattr(Job, "_correctness", graded)
+    made.run(list(made.used.parts))
+    assert len(set(map(id, sessions))) == 9
+
+
+def test_a_module_that_cannot_be_loaded_is_no_module(
+    made: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "open", lambda _: Fault("undefined", "helper() is not there"))
+    with pytest.raises(BuildFailed, match="helper"):
+        made.run(list(made.used.parts))
+
+
+def test_a_missing_gpu_is_somebodys_fault(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def graded(*_: Any) -> None:
+        raise NoDevice("no")
+
+    monkeypatch.setattr(Job, "_correctness", graded)
+    monkeypatch.setattr(Job, "_blame", lambda *_: asked.append(1))
+    made.target = GPU
+    with pytest.raises(NoDevice):
+        made.run(list(made.used.parts))
+    assert asked == [1]
