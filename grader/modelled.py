@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader import model, timing
+from grader import advice, model, timing
 from grader.assignment import Assignment, Dims
 from grader.counters import Counters, parse
 from grader.findings import add
@@ -25,6 +25,7 @@ STEPS = 4_000_000_000  # of the emulator, for one call
 # Nothing is faster than memory: a launcher that is, by more than the model errs for kernels nearly
 # as fast as memory, leaves work out at that size.
 IMPOSSIBLE = 1.2
+ADVICE = 3  # of a part: who follows it will see what is next
 GARBAGE = Fault("garbage", "the emulator's counters make no sense: the submission tampered with it")
 NOTHING = Fault(
     "nothing", "it does nothing at this size: no kernel runs, nothing is copied or filled"
@@ -109,6 +110,8 @@ class ModelledSpeed:
             cases=[_case(shape) for shape in shapes],
             kernels=[],
         )
+        if earned < self.part.points[test_id]:
+            self._advise(min(shapes, key=lambda shape: shape.ratio))
         if doubts:
             message = (
                 f"withheld until somebody has looked at it: {', '.join(doubts)} is impossible "
@@ -116,6 +119,14 @@ class ModelledSpeed:
             )
             return self._result(test_id, None, 0.0, message), record
         return self._result(test_id, earned > 0, earned, message), record
+
+    def _advise(self, shape: Shape) -> None:
+        """What would earn more, at the shape that is furthest from the ceiling."""
+        for one in advice.advise(shape.counted, self.machine)[:ADVICE]:
+            message = f"{one.message} (at {shape.sizes})"
+            line = one.line or None
+            told = Finding("advice", one.kind, self.part.id, one.file or None, line, message, "", 1)
+            add(self.findings, [told])
 
     def _failed(self, test_id: str, dims: Dims, fault: Fault) -> TestResult:
         rationale = RATIONALES.get(fault.kind, "")

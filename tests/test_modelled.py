@@ -122,6 +122,35 @@ def as_score(result: Result, record: Timing | None) -> Score:
     return score
 
 
+# Advice ------------------------------------------------------------------------------------------
+
+
+def test_who_lacks_marks_is_told_what_would_earn_them(
+    run: Run, findings: list[Finding], ceilings: list[float]
+) -> None:
+    """At the shape that is furthest from the ceiling."""
+    slow = as_report(Counters([launch({"dram_read_sectors": 1e6}, grid=(2, 1, 1))], []))
+    run(taking(ceilings[0] / 0.5), slow)
+    assert findings, "two blocks on ten multiprocessors are too few"
+    assert all((one.severity, one.part) == ("advice", "row_sums") for one in findings)
+    told = findings[0]
+    assert (told.kind, told.file, told.line) == ("few_blocks", "scale.cu", 40)
+    assert told.message.startswith("scale has 2 blocks for 10 multiprocessors")
+    assert told.message.endswith("(at 16 x 16 x 16)")
+    assert len(findings) <= modelled.ADVICE
+
+
+def test_who_has_all_marks_needs_no_advice(
+    run: Run, findings: list[Finding], monkeypatch: pytest.MonkeyPatch, ceilings: list[float]
+) -> None:
+    def asked(*_: Any) -> Any:
+        raise AssertionError("nobody wants to know")
+
+    monkeypatch.setattr("grader.advice.advise", asked)
+    run(*(taking(top / 0.81) for top in ceilings))
+    assert not findings
+
+
 # Marks -------------------------------------------------------------------------------------------
 
 
