@@ -50,7 +50,11 @@ class FakeSession:
         self.answers = [*answers]
         self.kernel = kernel
         self.calls: list[tuple[str, list[Any], int, str]] = []
+        self.stops = 0
         self.whole: list[str] = []  # sizes of which every block was run
+
+    def stop(self) -> None:
+        self.stops += 1
 
     def model(
         self,
@@ -326,6 +330,7 @@ def test_one_shape_is_run_as_a_whole_when_blocks_alone_tell_nothing(used: Assign
     name = [*again][seed(MASTER, used.id, "row_sums", "speed", "whole") % 2]
     result, _, session = graded(used, right_as_a_whole, first, second, again[name])
     assert result.passed and session.whole == [name]
+    assert session.stops == 1, "a sample may leave counters in device memory half done"
 
 
 def test_the_master_chooses_it(used: Assignment) -> None:
