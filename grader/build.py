@@ -22,12 +22,13 @@ from grader.assignment import Assignment
 from grader.errors import BuildFailed, InfrastructureError
 from grader.native_parts import Native, native
 from grader.recipe import Recipe
-from grader.sandbox import Sandbox
+from grader.sandbox import Limits, Sandbox
 from grader.submission import SourceFile, Submission
 from grader.usage import Usage
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 LOG_BYTES = 1 << 20
+BUILT_BYTES = 256 << 20  # of any file that a build makes
 
 __all__ = ["Module", "Native", "Usage", "build", "compiled_files", "cross_check", "native"]
 
@@ -141,6 +142,7 @@ def _build(
         tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as name,
     ):
         work = Path(name)
+        work.chmod(0o711)
         try:
             try:
                 log = _compile(submission, assignment, how, work / "alone", box)
@@ -152,7 +154,9 @@ def _build(
             _blame(error, assignment, how, work / "nothing", box)
             raise
         if how.leaves_module:
-            shutil.copyfile(made / "build" / f"submission{SUFFIX}", folder / f"submission{SUFFIX}")
+            module = folder / f"submission{SUFFIX}"
+            shutil.copyfile(made / "build" / module.name, module, follow_symlinks=False)
+            module.chmod(0o644)
         usage.write(folder / "usage.json", usage.parse(log))
 
 
@@ -171,6 +175,8 @@ def _compile(
             (source / unit).write_text(f'#include "{name}"\n')
     header = contract / assignment.header
     header.write_bytes(assignment.header_path.read_bytes())
+    for path in (work, *work.rglob("*")):  # for another user than root, whatever our umask is
+        path.chmod(0o755 if path.is_dir() else 0o644)
     cmake, ninja = tools.cmake_and_ninja()
     configure = [
         cmake, "-S", str(how.project), "-B", str(target), "-G", "Ninja",
@@ -180,7 +186,8 @@ def _compile(
     ]  # fmt: skip
     build = [cmake, "--build", str(target)]
     script = (
-        f"ulimit -d {how.memory >> 10}; ulimit -t {how.seconds}; ulimit -c 0\n"
+        f"ulimit -d {how.memory >> 10}\n"
+        "{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null\n"  # rather this than the grader
         f"{{ {shlex.join(configure)} && {shlex.join(build)} && "
         "find . -name '*.cu*.o' -exec nm -A -g --defined-only {} + > symbols; } > log 2>&1\n"
         "code=$?\n"
@@ -198,6 +205,7 @@ def _compile(
             folder=target,
             stdout=log,
             env={"TMPDIR": str(target)},
+            limits=Limits(cpu_seconds=how.seconds, file_bytes=BUILT_BYTES),
         )  # fmt: skip
         try:
             code = process.wait(how.seconds)
