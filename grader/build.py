@@ -28,6 +28,7 @@ from grader.usage import Usage
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 LOG_BYTES = 1 << 20
+SYMBOLS_BYTES = 64 << 20
 BUILT_BYTES = 256 << 20  # of any file that a build makes
 
 __all__ = ["Module", "Native", "Usage", "build", "compiled_files", "cross_check", "native"]
@@ -164,6 +165,8 @@ def _compile(
     submission: Submission, assignment: Assignment, how: Recipe, work: Path, box: Sandbox
 ) -> str:
     """Compile in the new folder `work`; what the compilers said."""
+    if not box.hides_files:
+        _refuse_reaching_out(submission)
     source, contract, target = work / "submission", work / "contract", work / "build"
     for folder in (source, contract, target):
         folder.mkdir(parents=True)
@@ -192,7 +195,7 @@ def _compile(
         "find . -name '*.cu*.o' -exec nm -A -g --defined-only {} + > symbols; } > log 2>&1\n"
         "code=$?\n"
         f"nm -g --defined-only {shlex.join(map(str, how.linked))} > linked 2>/dev/null\n"
-        "c++filt < log; exit $code"
+        f"head -c {LOG_BYTES} log | c++filt; exit $code"
     )
     with (work / "log").open("w+b") as log:
         process = box.start(
@@ -253,6 +256,27 @@ def _refuse_two_definitions(
             )
 
 
+REACHES_OUT = re.compile(
+    rb"""^[ \t]*\#[ \t]*(?:include(?:_next)?|import|embed)[ \t]*["<](?P<path>/|(?:[^">\n]*/)?\.\./)
+    |^[ \t]*\#[ \t]*(?P<embed>embed)\b
+    |(?<![\w)\]])\.[ \t]*(?P<assembler>incbin|include)[ \t]*\\?["<]""",
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+def _refuse_reaching_out(submission: Submission) -> None:
+    """Where the sandbox hides no files, at least the plain ways to compile one in are refused. (A
+    name that macros put together is not seen: `sandbox.lacks` says that files are within reach.)"""
+    for file in submission.files:
+        found = REACHES_OUT.search(file.data)
+        if found is None:
+            continue
+        line = file.data.count(b"\n", 0, found.end()) + 1
+        what = f".{found['assembler'].decode()}" if found["assembler"] else "#embed"
+        why = "a file outside of the submission is included" if found["path"] else f"{what} is used"
+        raise BuildFailed(f"{file.name}:{line}: {why}, which is not allowed", "")
+
+
 # Failing -----------------------------------------------------------------------------------------
 
 
@@ -261,6 +285,8 @@ def _refuse_redefinitions(target: Path) -> None:
     runtime's, such as cudaEventElapsedTime, would put itself between the grader and the device."""
 
     def functions(name: str) -> set[str]:
+        if (target / name).stat().st_size > SYMBOLS_BYTES:
+            raise BuildFailed("the submission defines too many names", "")
         with (target / name).open(errors="replace") as file:
             return set(re.findall(r" T (\w+)$", file.read(), re.M))
 

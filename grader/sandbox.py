@@ -69,6 +69,11 @@ class Sandbox:
 
     kind: str
 
+    @property
+    def hides_files(self) -> bool:
+        """Whether a program sees no files but the system's and those that are named to `start`."""
+        return self.kind == "bubblewrap" or warden.landlock_abi() > 0
+
     def start(
         self,
         argv: Sequence[str],
@@ -344,8 +349,7 @@ def lacks(box: Sandbox) -> list[str]:
     if os.geteuid() == 0 and not drops_root(box.kind):
         found.append(f"it runs as root, but without root's capabilities: {_why_root()}")
         found.append("the number of its processes is not limited")
-    abi = warden.landlock_abi()
-    if not abi:
+    if not box.hides_files:
         found.append("every file that its user may read or write is within reach")
     if not _hides(box.kind) and not drops_root(box.kind):
         found.append("it can end other processes of its user, the grader among them")
