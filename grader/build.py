@@ -22,12 +22,14 @@ from grader.assignment import Assignment
 from grader.errors import BuildFailed, InfrastructureError
 from grader.native_parts import Native, native
 from grader.recipe import Recipe
-from grader.sandbox import Sandbox
+from grader.sandbox import Limits, Sandbox
 from grader.submission import SourceFile, Submission
 from grader.usage import Usage
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 LOG_BYTES = 1 << 20
+SYMBOLS_BYTES = 64 << 20
+BUILT_BYTES = 256 << 20  # of any file that a build makes
 
 __all__ = ["Module", "Native", "Usage", "build", "compiled_files", "cross_check", "native"]
 
@@ -141,6 +143,7 @@ def _build(
         tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as name,
     ):
         work = Path(name)
+        work.chmod(0o711)
         try:
             try:
                 log = _compile(submission, assignment, how, work / "alone", box)
@@ -152,7 +155,9 @@ def _build(
             _blame(error, assignment, how, work / "nothing", box)
             raise
         if how.leaves_module:
-            shutil.copyfile(made / "build" / f"submission{SUFFIX}", folder / f"submission{SUFFIX}")
+            module = folder / f"submission{SUFFIX}"
+            shutil.copyfile(made / "build" / module.name, module, follow_symlinks=False)
+            module.chmod(0o644)
         usage.write(folder / "usage.json", usage.parse(log))
 
 
@@ -160,6 +165,8 @@ def _compile(
     submission: Submission, assignment: Assignment, how: Recipe, work: Path, box: Sandbox
 ) -> str:
     """Compile in the new folder `work`; what the compilers said."""
+    if not box.hides_files:
+        _refuse_reaching_out(submission)
     source, contract, target = work / "submission", work / "contract", work / "build"
     for folder in (source, contract, target):
         folder.mkdir(parents=True)
@@ -171,6 +178,8 @@ def _compile(
             (source / unit).write_text(f'#include "{name}"\n')
     header = contract / assignment.header
     header.write_bytes(assignment.header_path.read_bytes())
+    for path in (work, *work.rglob("*")):  # for another user than root, whatever our umask is
+        path.chmod(0o755 if path.is_dir() else 0o644)
     cmake, ninja = tools.cmake_and_ninja()
     configure = [
         cmake, "-S", str(how.project), "-B", str(target), "-G", "Ninja",
@@ -180,12 +189,13 @@ def _compile(
     ]  # fmt: skip
     build = [cmake, "--build", str(target)]
     script = (
-        f"ulimit -d {how.memory >> 10}; ulimit -t {how.seconds}; ulimit -c 0\n"
+        f"ulimit -d {how.memory >> 10}\n"
+        "{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null\n"  # rather this than the grader
         f"{{ {shlex.join(configure)} && {shlex.join(build)} && "
         "find . -name '*.cu*.o' -exec nm -A -g --defined-only {} + > symbols; } > log 2>&1\n"
         "code=$?\n"
         f"nm -g --defined-only {shlex.join(map(str, how.linked))} > linked 2>/dev/null\n"
-        "c++filt < log; exit $code"
+        f"head -c {LOG_BYTES} log | c++filt; exit $code"
     )
     with (work / "log").open("w+b") as log:
         process = box.start(
@@ -198,6 +208,7 @@ def _compile(
             folder=target,
             stdout=log,
             env={"TMPDIR": str(target)},
+            limits=Limits(cpu_seconds=how.seconds, file_bytes=BUILT_BYTES),
         )  # fmt: skip
         try:
             code = process.wait(how.seconds)
@@ -245,6 +256,27 @@ def _refuse_two_definitions(
             )
 
 
+REACHES_OUT = re.compile(
+    rb"""^[ \t]*\#[ \t]*(?:include(?:_next)?|import|embed)[ \t]*["<](?P<path>/|(?:[^">\n]*/)?\.\./)
+    |^[ \t]*\#[ \t]*(?P<embed>embed)\b
+    |(?<![\w)\]])\.[ \t]*(?P<assembler>incbin|include)[ \t]*\\?["<]""",
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+def _refuse_reaching_out(submission: Submission) -> None:
+    """Where the sandbox hides no files, at least the plain ways to compile one in are refused. (A
+    name that macros put together is not seen: `sandbox.lacks` says that files are within reach.)"""
+    for file in submission.files:
+        found = REACHES_OUT.search(file.data)
+        if found is None:
+            continue
+        line = file.data.count(b"\n", 0, found.end()) + 1
+        what = f".{found['assembler'].decode()}" if found["assembler"] else "#embed"
+        why = "a file outside of the submission is included" if found["path"] else f"{what} is used"
+        raise BuildFailed(f"{file.name}:{line}: {why}, which is not allowed", "")
+
+
 # Failing -----------------------------------------------------------------------------------------
 
 
@@ -253,6 +285,8 @@ def _refuse_redefinitions(target: Path) -> None:
     runtime's, such as cudaEventElapsedTime, would put itself between the grader and the device."""
 
     def functions(name: str) -> set[str]:
+        if (target / name).stat().st_size > SYMBOLS_BYTES:
+            raise BuildFailed("the submission defines too many names", "")
         with (target / name).open(errors="replace") as file:
             return set(re.findall(r" T (\w+)$", file.read(), re.M))
 

@@ -46,6 +46,9 @@ part_option = click.option(
 nvcc_option = click.option(
     "--nvcc", is_flag=True, help="Also compile with nvcc (needs no GPU) and say what kernels take."
 )
+isolation_option = click.option(
+    "--require-isolation", is_flag=True, help="Refuse to grade without the strong sandbox."
+)
 timed_option = click.option(
     "--no-speed", "timed", flag_value=False, default=True, help="Leave the timing out."
 )
@@ -102,6 +105,7 @@ def main() -> None:
 @json_option
 @seed_option
 @seed_file_option
+@isolation_option
 @sentences
 def grade(
     submission: str,
@@ -113,6 +117,7 @@ def grade(
     json_path: Path | None,
     seed: str | None,
     seed_file: Path | None,
+    require_isolation: bool,
 ) -> None:
     """Grade the folder SUBMISSION and print its score.
 
@@ -134,6 +139,7 @@ def grade(
             parts=parts,
             timed=timed,
             nvcc=nvcc,
+            require_isolation=require_isolation,
             progress=progress,
         )
     if json_path is not None:

@@ -74,7 +74,7 @@ def pip() -> Diagnosis:
 
 def examine() -> Iterator[Diagnosis]:
     """Everything about an installed grader."""
-    from grader import build, places, sandbox
+    from grader import build, places
     from grader.assignment import load, names
     from grader.errors import GraderError
 
@@ -82,13 +82,7 @@ def examine() -> Iterator[Diagnosis]:
     for name, path in zip(("cmake", "ninja"), _tools(), strict=True):
         says = _version([path, "--version"]) if path else "missing"
         yield Diagnosis(name, path is not None, says, "" if path else f"pip install {name}")
-    reason = sandbox.why_not_bubblewrap()
-    yield Diagnosis(
-        "sandbox",
-        None if reason else True,
-        f"process only ({reason})" if reason else "bubblewrap",
-        "apt install bubblewrap" if reason == "bwrap is not installed" else "",
-    )
+    yield sandboxed()
     try:
         for name in names():
             parts = build.native(load(name))
@@ -105,6 +99,23 @@ def examine() -> Iterator[Diagnosis]:
         "" if writable else "set KERNEL_GRADER_CACHE to a folder that can be written",
     )
     yield from gpu()
+
+
+def sandboxed() -> Diagnosis:
+    """The rung that submissions run on, and what it does not promise here."""
+    from grader import sandbox
+    from grader.errors import GraderError
+
+    reason = sandbox.why_not_bubblewrap()
+    fix = "apt install bubblewrap" if reason == "bwrap is not installed" else ""
+    try:
+        box = sandbox.choose()
+    except GraderError as error:
+        return Diagnosis("sandbox", False, str(error), fix)
+    if box.kind == "bubblewrap":
+        return Diagnosis("sandbox", True, "bubblewrap")
+    why = reason or f"{sandbox.VARIABLE} asks for it"
+    return Diagnosis("sandbox", None, f"process only ({why}): {'; '.join(sandbox.lacks(box))}", fix)
 
 
 def gpu() -> Iterator[Diagnosis]:

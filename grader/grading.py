@@ -46,6 +46,7 @@ def grade(
     parts: Sequence[str] = (),
     timed: bool = True,
     nvcc: bool = False,
+    require_isolation: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Score:
     """Grade the submission in a folder.
@@ -56,11 +57,15 @@ def grade(
     timed: False leaves speed out (it is not run, and earns nothing).
     nvcc: also compile with nvcc, without a GPU: what only the emulator's front end accepts does not
     build then, and the notes say what the kernels take of a GPU.
+    require_isolation: only grade in the strong sandbox (see grader/threat-model.md).
 
     Whatever is wrong with the submission is in the Score, a machine that cannot grade gives
     status "infrastructure_error". Raises UsageError when the call itself is wrong, and
-    InfrastructureError when there is no such backend here.
+    InfrastructureError when there is no such backend or no such sandbox here.
     """
+    box = sandbox.choose()
+    if require_isolation:
+        sandbox.isolated()
     target = choose_target(backend)
     used = resolve(folder, assignment)
     _ = used.reference  # a broken assignment shows before any work
@@ -103,11 +108,12 @@ def grade(
             grader=metadata.version("kernel-grader"),
             backend=target.backend,
             device=target.device,
-            sandbox=sandbox.choose().kind,
+            sandbox=box.kind,
             seed="public" if master == PUBLIC_MASTER else "secret",
             started_at=started.isoformat(timespec="seconds"),
             duration_seconds=round(time.monotonic() - clock, 3),
             notes=notes,
+            sandbox_lacks=sandbox.lacks(box),
         ),
     )
 

@@ -45,11 +45,15 @@ def assignments() -> Path:
 
 
 def cache() -> Path:
-    """Builds are kept here, by content hash; safe to delete at any time."""
+    """Builds are kept here, by content hash; safe to delete at any time.
+
+    Root's are not kept in its home: the user that submissions run as could not get at them there.
+    """
     chosen = os.environ.get("KERNEL_GRADER_CACHE")
     if chosen:
         return Path(chosen).absolute()  # builds run in other folders
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    home = "/var/cache" if os.geteuid() == 0 else os.path.expanduser("~/.cache")
+    base = os.environ.get("XDG_CACHE_HOME") or home
     return Path(base) / "kernel-grader"
 
 
@@ -58,6 +62,8 @@ def fresh_folder(final: Path) -> Iterator[Path]:
     """A new folder that becomes `final` when the block ends well; two builders may race."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:  # who does not know the hash of a build cannot find it
+            final.parent.chmod(0o711)
         folder = Path(tempfile.mkdtemp(prefix="new-", dir=final.parent))
     except OSError as error:
         raise InfrastructureError(

@@ -150,8 +150,9 @@ class SubmissionInfo(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """seed: "public" or "secret"; the master itself is never recorded. `notes` say what could not
-    be done here, such as findings that were not checked."""
+    """sandbox: the rung that was used, "bubblewrap" or "process"; `sandbox_lacks` is what it does
+    not promise on this machine. seed: "public" or "secret"; the master itself is never recorded.
+    `notes` say what could not be done here, such as findings that were not checked."""
 
     grader: str
     backend: Literal["cpu", "cuda"]
@@ -161,6 +162,7 @@ class Environment(msgspec.Struct, frozen=True):
     started_at: str
     duration_seconds: float
     notes: list[str] = []
+    sandbox_lacks: list[str] = []
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,13 +24,16 @@ from grader.arena import GUARD, GUARD_BYTES, POISON, Arena, Buffer, Float32, gua
 from grader.build import Module
 from grader.errors import InfrastructureError
 from grader.records import Kept, Laid, Placed, Pool
-from grader.sandbox import Sandbox
+from grader.sandbox import Limits, Sandbox
+from grader.schedule import cores
 
 CALL_SECONDS = 30.0
 ALL_CALLS_SECONDS = 240.0  # of one session: a launcher that sleeps a while each time ends as well
 START_SECONDS = 30.0
 PROCESSES = 64
 LOG_SHOWN = 2000
+# every core may be busy for as long as the calls may take
+LIMITS = Limits(PROCESSES, int(ALL_CALLS_SECONDS + 60) * cores(), worker.LOG_BYTES)
 DATA_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}  # a worker's memory; CUDA itself needs some
 
 
@@ -348,6 +351,7 @@ class Session:
                 pass_fds=fds,
                 stdout=self._log,
                 devices=self.module.backend == "cuda",
+                limits=LIMITS,
             )  # fmt: skip
         except OSError as error:
             ours.close()

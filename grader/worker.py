@@ -17,6 +17,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
@@ -319,6 +320,8 @@ def limit(processes: int, data_bytes: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # bubblewrap does it by itself
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")  # when memory runs out, rather this process than the one that grades
     if processes:
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
 

@@ -14,6 +14,7 @@ import pytest
 from grader import doctor, sandbox, toolkit
 from grader.doctor import Diagnosis
 from grader.errors import InfrastructureError
+from grader.sandbox import Sandbox
 from grader.toolkit import Toolkit
 
 
@@ -83,10 +84,23 @@ def test_everything_is_examined() -> None:
 @pytest.mark.usefixtures("no_assignments")
 def test_a_missing_bubblewrap_is_a_pity_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "why_not_bubblewrap", lambda: "bwrap is not installed")
-    found = by_name(list(doctor.examine()))["sandbox"]
+    monkeypatch.setattr(sandbox, "choose", sandbox.choose.__wrapped__)
+    found = doctor.sandboxed()
     assert found.state is None
+    for sentence in sandbox.lacks(Sandbox("process")):
+        assert sentence in found.says
     assert found.fix == "apt install bubblewrap"
     assert "process only (bwrap is not installed)" in found.says
+
+
+def test_a_sandbox_that_is_asked_for_and_does_not_work_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sandbox, "why_not_bubblewrap", lambda: "bwrap is not installed")
+    monkeypatch.setattr(sandbox, "choose", sandbox.choose.__wrapped__)
+    monkeypatch.setenv(sandbox.VARIABLE, "bubblewrap")
+    found = doctor.sandboxed()
+    assert (found.state, found.fix) == (False, "apt install bubblewrap")
 
 
 @pytest.mark.usefixtures("no_assignments")

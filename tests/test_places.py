@@ -22,17 +22,21 @@ def test_a_wheel_carries_its_assignments(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("chosen", "xdg", "expected"),
+    ("user", "chosen", "xdg", "expected"),
     [
-        ("/chosen", "/xdg", "/chosen"),
-        (None, "/xdg", "/xdg/kernel-grader"),
-        (None, None, "/home/me/.cache/kernel-grader"),
-        ("", "", "/home/me/.cache/kernel-grader"),
+        (1000, "/chosen", "/xdg", "/chosen"),
+        (1000, None, "/xdg", "/xdg/kernel-grader"),
+        (1000, None, None, "/home/me/.cache/kernel-grader"),
+        (1000, "", "", "/home/me/.cache/kernel-grader"),
+        (0, None, None, "/var/cache/kernel-grader"),
+        (0, "/chosen", "/xdg", "/chosen"),
+        (0, None, "/xdg", "/xdg/kernel-grader"),
     ],
 )
 def test_the_cache(
-    monkeypatch: pytest.MonkeyPatch, chosen: str | None, xdg: str | None, expected: str
+    monkeypatch: pytest.MonkeyPatch, user: int, chosen: str | None, xdg: str | None, expected: str
 ) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
     monkeypatch.setenv("HOME", "/home/me")
     for name, value in (("KERNEL_GRADER_CACHE", chosen), ("XDG_CACHE_HOME", xdg)):
         if value is None:
