@@ -28,6 +28,7 @@ from grader.usage import Usage
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 LOG_BYTES = 1 << 20
+CHECKSUM = "module.sha256"
 BUILT_BYTES = 256 << 20  # of any file that a build makes
 
 __all__ = ["Module", "Native", "Usage", "build", "compiled_files", "cross_check", "native"]
@@ -68,7 +69,7 @@ def build(
         key = _key(submission, assignment, parts.fingerprint, _front_end())
     kept = places.cache() / "modules" / key
     name = f"submission{SUFFIX}"
-    if not (kept / name).is_file():
+    if not _whole(kept, name):
         _build(submission, assignment, how, kept, box or sandbox.choose())
     told = usage.read(kept / "usage.json") if backend == "cuda" else ()
     return Module(kept / name, key, backend, told)
@@ -87,12 +88,34 @@ def cross_check(
     kit = toolkit.find()
     how = recipe.cuda(kit, arch)
     kept = places.cache() / "checked" / _key(submission, assignment, arch, kit.identity)
-    if not (kept / "usage.json").is_file():
+    if not _whole(kept):
         try:
             _build(submission, assignment, how, kept, box or sandbox.choose())
         except BuildFailed as error:
             raise BuildFailed(f"nvcc refuses: {error}", error.log) from None
     return usage.read(kept / "usage.json")
+
+
+def _whole(kept: Path, module: str | None = None) -> bool:
+    """Whether a build is there and as it was made; a damaged one is removed.
+
+    Raises InfrastructureError when it can be neither read nor removed.
+    """
+    if not kept.is_dir():
+        return False
+    try:
+        usage.read(kept / "usage.json")
+        if module is None or (kept / CHECKSUM).read_text() == _checksum(kept / module):
+            return True
+    except (OSError, ValueError):  # msgspec's errors are ValueErrors
+        pass
+    places.discard(kept)
+    return False
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 # What to build -----------------------------------------------------------------------------------
@@ -139,7 +162,7 @@ def _build(
     """Fill the folder `kept` with what the recipe leaves, or raise and leave nothing."""
     with (
         places.fresh_folder(kept) as folder,
-        tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as name,
+        tempfile.TemporaryDirectory(prefix="build-", dir=folder) as name,
     ):
         work = Path(name)
         work.chmod(0o711)
@@ -157,6 +180,7 @@ def _build(
             module = folder / f"submission{SUFFIX}"
             shutil.copyfile(made / "build" / module.name, module, follow_symlinks=False)
             module.chmod(0o644)
+            (folder / CHECKSUM).write_text(_checksum(module))
         usage.write(folder / "usage.json", usage.parse(log))
 
 

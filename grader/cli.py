@@ -294,7 +294,7 @@ def profile(
 
     from grader import profile as profiling
     from grader.grading import resolve
-    from grader.score import check_writable
+    from grader.score import check_writable, write_json
 
     if json_path is not None:
         check_writable(json_path)
@@ -303,7 +303,7 @@ def profile(
     found = profiling.profile(submission, used, parts, dims)
     if json_path is not None:
         raw = msgspec.json.format(msgspec.json.encode(found), indent=2)
-        json_path.write_bytes(raw + b"\n")
+        write_json(raw + b"\n", json_path)
     click.echo(profiling.show(found, Path(submission)))
 
 

@@ -93,6 +93,11 @@ def grade(
         message = f"{error}\n\n{error.log}" if error.log else str(error)
     except InfrastructureError as error:
         status, message = "infrastructure_error", str(error)
+    except MemoryError:
+        status, message = "infrastructure_error", "this machine has too little memory to grade"
+    except OSError as error:  # a full disk, too many open files: never the submission's doing
+        where = f" ({error.filename})" if error.filename else ""
+        status, message = "infrastructure_error", f"{error.strerror or error}{where}"
     scored = 0.0 if status != "infrastructure_error" else None
     return Score(
         status=status,

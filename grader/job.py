@@ -103,6 +103,8 @@ class Job:
                 schedule.run_here()
             else:
                 schedule.run_side_by_side(self._stopped.set, self._abandon)
+        for why in dict.fromkeys(one.repeated for one in self._sessions if one.repeated):
+            self.notes.append(f"a call was made once more in a clean worker: {why}")
         for one in parts:
             for name in one.tests:
                 add(self.findings, one.found[name])
@@ -143,6 +145,7 @@ class Job:
             assert self._module is not None
             if not kept:
                 kept.append(stack.enter_context(Session(self._module, box)))
+                self._sessions += kept
             yield _loaded(kept[0])
 
         return opened

@@ -79,7 +79,7 @@ def _compile(assignment: Assignment, folder: Path, kit: Toolkit | None) -> None:
     import pybind11
 
     cmake, ninja = tools.cmake_and_ninja()
-    with tempfile.TemporaryDirectory(prefix="native-") as work:
+    with tempfile.TemporaryDirectory(prefix="native-", dir=folder) as work:
         configure = [
             cmake, "-S", str(places.NATIVE), "-B", work, "-G", "Ninja",
             f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_BUILD_TYPE=Release",

@@ -7,17 +7,17 @@ schema is open: parts, tests and dimensions are the assignment's own. `schema()`
 
 from __future__ import annotations
 
+import errno
 import os
-import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from grader import atomic
 from grader.cases import Case
-from grader.errors import UsageError
+from grader.errors import InfrastructureError, UsageError
 
 SCHEMA: Literal["kernel-grader/score/v1"] = "kernel-grader/score/v1"
 
@@ -258,16 +258,16 @@ def write(score: Score, path: Path) -> None:
     """
     if score.status == "infrastructure_error" and path.exists():
         return
+    write_json(encode(score), path)
+
+
+def write_json(data: bytes, path: Path) -> None:
+    """Write a result atomically. Raises UsageError when that is not allowed there, and
+    InfrastructureError when the disk is full or broken."""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(encode(score))
-            os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        atomic.write(path, data)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        sentence = f"cannot write {path}: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EROFS):
+            raise InfrastructureError(sentence) from None
+        raise UsageError(sentence) from None

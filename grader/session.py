@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
+from typing import TypeVar
 
 import numpy as np
 
 from grader import records, sandbox, words, worker
-from grader.arena import GUARD, GUARD_BYTES, POISON, Arena, Buffer, Float32, guard_damage, offsets
+from grader.answers import TAMPERED, Call, Fault, NoDevice, Reply, Returned, Timed
+from grader.arena import GUARD, GUARD_BYTES, POISON, Arena, Float32, guard_damage, offsets
 from grader.build import Module
 from grader.errors import InfrastructureError
 from grader.records import Kept, Laid, Placed, Pool
 from grader.sandbox import Limits, Sandbox
 from grader.schedule import cores
+
+Answer = TypeVar("Answer")
 
 CALL_SECONDS = 30.0
 ALL_CALLS_SECONDS = 240.0  # of one session: a launcher that sleeps a while each time ends as well
@@ -37,70 +42,7 @@ LIMITS = Limits(PROCESSES, int(ALL_CALLS_SECONDS + 60) * cores(), worker.LOG_BYT
 DATA_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}  # a worker's memory; CUDA itself needs some
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of a launcher, arguments in C order with the stream left out.
-
-    checked: the emulator's checkers watch every access, which takes several times as long.
-    """
-
-    launcher: str
-    arguments: Sequence[Buffer | int]
-    schedule: int = 0
-    steps: int = 0
-    checked: bool = False
-
-
-@dataclass(frozen=True)
-class Returned:
-    """The call came back. `damage` names what was written that must not be, as sentences; `note` is
-    something doubtful that the emulator saw and that may explain a wrong result; `report` is what
-    its checkers found."""
-
-    outputs: dict[str, Float32]
-    damage: tuple[str, ...]
-    note: str = ""
-    report: str = ""
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A batch came back. Seconds: `done` until the work on the launcher's stream was finished,
-    `settled` until the device was idle, both by the worker's events; `wall` by our own clock, from
-    the word to go to the answer. `launches` is what it says about kernels of the batch before."""
-
-    done: float
-    settled: float
-    wall: float
-    launches: str
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The call did not come back well; the next one starts with a clean worker."""
-
-    kind: str
-    sentence: str
-    loading: bool = False  # before any call: it has nothing to do with a case
-    report: str = ""  # what the emulator's checkers found until then
-
-
-class NoDevice(InfrastructureError):
-    """A worker says that it cannot use the GPU; whether that is so, its parent finds out."""
-
-
-TAMPERED = Fault("garbage", "the submission tampered with the grader's control channel")
-
-
-@dataclass(frozen=True)
-class _Reply:
-    status: int
-    code: int
-    kind: str
-    sentence: str
-    done: float
-    settled: float
-    report: str = ""
+__all__ = ["Call", "Fault", "NoDevice", "Returned", "Session", "Timed"]
 
 
 class Session:
@@ -111,6 +53,7 @@ class Session:
         self.box = box
         self.call_seconds = call_seconds
         self.seconds_left = ALL_CALLS_SECONDS
+        self.repeated = ""  # why a call was made once more
         self._process: Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._arena = Arena()
@@ -155,13 +98,30 @@ class Session:
 
     def open(self) -> Fault | None:
         """Start a worker if none is running; a Fault when the module cannot be loaded."""
-        return self._start() if self._process is None else None
+        if self._process is not None:
+            return None
+        return self._once_more(self._start)
 
     def call(self, call: Call) -> Returned | Fault:
         """Run one call. Any trouble of the submission's is a Fault, never an exception.
 
         Raises InfrastructureError when a worker cannot be started at all.
         """
+        return self._once_more(lambda: self._call(call))
+
+    def _once_more(self, attempt: Callable[[], Answer | Fault]) -> Answer | Fault:
+        """Whoever kills a worker leaves the same traces, the submission or somebody outside, and
+        so does a GPU that fails: blame nobody for the first time. Once per session, so that a
+        submission that kills itself gains nothing. Raises NoDevice when the GPU fails again."""
+        answer = attempt()
+        if isinstance(answer, Fault) and answer.outside and not self.repeated:
+            self.repeated = answer.sentence
+            answer = attempt()
+        if isinstance(answer, Fault) and answer.machine:
+            raise NoDevice(f"the GPU fails: {answer.sentence}")
+        return answer
+
+    def _call(self, call: Call) -> Returned | Fault:
         fault = self._spent() or self.open()
         if fault is not None:
             return fault
@@ -190,9 +150,6 @@ class Session:
         sheet: descriptor and bytes of a file with the arrays (grader/sheet.py); without one they
         are zeros. machine: settings of the emulator. every_block: run all, not only some.
         """
-        fault = self._spent() or self.open()
-        if fault is not None:
-            return fault
         fd, size = sheet
         command = records.command(
             worker.MODEL,
@@ -203,12 +160,18 @@ class Session:
             schedule=size,
             steps=steps,
         )  # fmt: skip
+        settings = machine.encode().ljust(worker.MACHINE_BYTES, b"\0")
+        return self._once_more(lambda: self._model(launcher, command + settings, fd))
+
+    def _model(self, launcher: str, command: bytes, sheet: int) -> str | Fault:
+        fault = self._spent() or self.open()
+        if fault is not None:
+            return fault
         assert self._control is not None
         try:
             self._control.sendall(command)
-            self._control.sendall(machine.encode().ljust(worker.MACHINE_BYTES, b"\0"))
-            if size:
-                socket.send_fds(self._control, [b"s"], [fd])
+            if sheet >= 0:
+                socket.send_fds(self._control, [b"s"], [sheet])
         except OSError:
             return self._lost(2.0)
         answer = self._answer(launcher, most=worker.COUNTS_BYTES)
@@ -234,6 +197,11 @@ class Session:
 
         keep: arrays to copy, in the order of the launcher's stream, when all of it is done.
         """
+        return self._once_more(lambda: self._batch(launcher, calls, keep))
+
+    def _batch(
+        self, launcher: str, calls: Sequence[Sequence[Placed | int]], keep: Sequence[Kept]
+    ) -> Timed | Fault:
         fault = self._spent() or self.open() or self._map()
         if fault is not None:
             return fault
@@ -313,7 +281,7 @@ class Session:
 
     def _answer(
         self, launcher: str, received: bytes = b"", most: int = worker.REPORT_BYTES
-    ) -> _Reply | Fault:
+    ) -> Reply | Fault:
         """What the worker says after a command, within the time it has; `received` came already.
 
         most: bytes of its report.
@@ -330,7 +298,8 @@ class Session:
             return Fault("exception", f"{launcher} threw an exception: {reply.sentence}")
         if reply.status == worker.CUDA_ERROR:
             kind = reply.kind or words.CUDA_KINDS.get(reply.code, "cuda_error")
-            return Fault(kind, reply.sentence, report=reply.report)
+            machine = self.module.backend == "cuda" and reply.code in words.GPU_FAILURES
+            return Fault(kind, reply.sentence, False, reply.report, machine, machine)
         return TAMPERED
 
     # Starting and listening ---------------------------------------------------------------------
@@ -365,7 +334,8 @@ class Session:
             raise InfrastructureError(f"cannot start a worker: {said.splitlines()[0]}")
         reply = self._receive(START_SECONDS)
         if isinstance(reply, Fault):
-            return Fault(reply.kind, f"while the module was loaded, {reply.sentence}", loading=True)
+            sentence = f"while the module was loaded, {reply.sentence}"
+            return replace(reply, sentence=sentence, loading=True)
         if reply.status == worker.READY:
             self._mapped = not self._pools
             return None
@@ -384,7 +354,7 @@ class Session:
 
     def _receive(
         self, seconds: float, received: bytes = b"", most: int = worker.REPORT_BYTES
-    ) -> _Reply | Fault:
+    ) -> Reply | Fault:
         until = time.monotonic() + seconds
         raw = self._read_exactly(worker.REPLY.size, until, received)
         if isinstance(raw, Fault):
@@ -397,7 +367,7 @@ class Session:
         if isinstance(report, Fault):
             return report
         told = words.printable(report)
-        return _Reply(status, code, words.text(kind), words.text(sentence), done, settled, told)
+        return Reply(status, code, words.text(kind), words.text(sentence), done, settled, told)
 
     def _read_exactly(self, size: int, until: float, received: bytes = b"") -> bytes | Fault:
         """So many bytes from the worker, by a time of time.monotonic()."""
@@ -431,7 +401,8 @@ class Session:
             process.wait(patience)
         code = process.poll()
         self.stop()
-        return Fault(*words.ending(code))
+        killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
+        return Fault(*words.ending(code), outside=killed)
 
     # Buffers ------------------------------------------------------------------------------------
 

@@ -19,6 +19,9 @@ CUDA_KINDS = {
     716: "misaligned", 717: "illegal_address", 719: "illegal_address",
 }  # fmt: skip
 
+# What a GPU says that no kernel can make it say: it is not there, in use, or broken.
+GPU_FAILURES = frozenset({46, 100, 214, 220, 802, 803})
+
 
 def ending(code: int | None) -> tuple[str, str]:
     """(kind, sentence) for the way a worker ended; a shell-like 128 + n is a signal too."""

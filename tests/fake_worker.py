@@ -53,6 +53,8 @@ class Module:
         return 1.5, told
 
     def synchronize(self) -> tuple[int, str, str]:
+        if self.behaviour.startswith("broken "):
+            return int(self.behaviour.split()[1]), "", "beyond"
         return (700, "", "beyond") if self.faulty else (0, "", "")
 
     def report(self) -> str:

@@ -14,10 +14,11 @@ from typing import Any, cast
 import pytest
 
 from grader import session
+from grader.answers import TAMPERED
 from grader.build import Module
 from grader.records import Kept, Placed, Pool
 from grader.sandbox import Sandbox
-from grader.session import TAMPERED, Fault, NoDevice, Session, Timed
+from grader.session import Fault, NoDevice, Session, Timed
 
 WORKER = Path(__file__).parent / "fake_worker.py"
 LAUNCHER = "launch_saxpy"
@@ -75,6 +76,28 @@ def pools() -> Iterator[list[Pool]]:
 def fault(answer: Timed | Fault) -> Fault:
     assert isinstance(answer, Fault), answer
     return answer
+
+
+# A GPU that fails --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [46, 214])
+def test_a_gpu_that_fails_twice_is_the_machines_fault(opened: Open, code: int) -> None:
+    with pytest.raises(NoDevice, match="the GPU fails: beyond"):
+        opened(f"broken {code}").batch(LAUNCHER, CALLS)
+
+
+def test_a_gpu_that_fails_once_is_asked_again(opened: Open, tmp_path: Path) -> None:
+    made = opened("honest")
+    real = made._batch
+    answers = [Fault("cuda_error", "uncorrectable memory", False, "", True, True)]
+    made._batch = lambda *_: answers.pop() if answers else real(*_)  # type: ignore[method-assign]
+    assert isinstance(made.batch(LAUNCHER, CALLS), Timed)
+    assert made.repeated == "uncorrectable memory"
+
+
+def test_other_errors_are_the_submissions(opened: Open) -> None:
+    assert fault(opened("broken 700").batch(LAUNCHER, CALLS)).kind == "illegal_address"
 
 
 # Batches -----------------------------------------------------------------------------------------

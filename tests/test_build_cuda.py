@@ -49,6 +49,7 @@ def loaded(module: Module, box: Sandbox, *call: str) -> tuple[list[str], str]:
         env={"CUDA_VISIBLE_DEVICES": ""},  # no GPU, on a machine that has one too
     )
     out, err = process.communicate(timeout=60)
+    sandbox.kill(process)
     assert process.returncode == 0, err.decode()
     launchers, said = json.loads(out)
     return launchers, said or err.decode()

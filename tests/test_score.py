@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from grader import score as scores
 from grader.cases import Case
-from grader.errors import UsageError
+from grader.errors import InfrastructureError, UsageError
 from grader.score import (
     AssignmentInfo,
     Environment,
@@ -200,7 +200,7 @@ def test_a_write_that_fails_leaves_the_earlier_score(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(UsageError, match=r"cannot write .*score\.json: No space left"):
+    with pytest.raises(InfrastructureError, match=r"cannot write .*score\.json: No space left"):
         scores.write(made("rejected"), path)
     assert path.read_bytes() == encode(made())
     assert [entry.name for entry in tmp_path.iterdir()] == ["score.json"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ from grader.build import Module
 from grader.errors import InfrastructureError
 from grader.sandbox import Sandbox
 from grader.session import Call, Fault, Returned, Session
+
+pytestmark = pytest.mark.usefixtures("unfenced")
 
 F = NDArray[np.float32]
 
@@ -323,6 +326,61 @@ def test_the_next_call_gets_a_clean_worker(opened: Open, saxpy_folder: Callable[
     assert fault(made.call(saxpy_call(8))).kind == "exited"
     assert isinstance(made.call(saxpy_call(8)), Returned)
     assert fault(made.call(saxpy_call(8))).kind == "exited"
+
+
+# Killed from outside -----------------------------------------------------------------------------
+
+
+def kill_worker(made: Session) -> None:
+    """As an out-of-memory killer, or somebody else on the machine."""
+    assert made._process is not None
+    os.kill(made._process.pid, signal.SIGKILL)
+    made._process.wait(20)
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "process"])
+def test_a_worker_that_is_killed_once_costs_nothing(opened: Open, kind: str) -> None:
+    if kind == "bubblewrap" and (why := sandbox.why_not_bubblewrap()):
+        pytest.skip(f"no bubblewrap: {why}")
+    made = opened("right", rung=Sandbox(kind))
+    for seed in range(3):
+        call = saxpy_call(100, seed=seed)
+        answer = returned(made.call(call))
+        np.testing.assert_allclose(answer.outputs["out"], right(call), rtol=1e-6, atol=1e-6)
+        if seed == 0:
+            kill_worker(made)
+    assert "SIGKILL" in made.repeated
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_call_costs_nothing(
+    opened: Open, saxpy_folder: Callable[..., Path]
+) -> None:
+    made = opened(saxpy_folder("    usleep(700000);", "#include <unistd.h>"))
+    assert made.open() is None
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(made.call, saxpy_call(8))
+        time.sleep(0.2)
+        assert made._process is not None
+        os.kill(made._process.pid, signal.SIGKILL)
+        returned(running.result(60))
+    assert made.repeated
+
+
+def test_a_submission_that_kills_itself_is_blamed(
+    opened: Open, saxpy_folder: Callable[..., Path]
+) -> None:
+    made = opened(saxpy_folder("    raise(SIGKILL);", "#include <csignal>"))
+    answer = fault(made.call(saxpy_call(8)))
+    assert (answer.kind, "SIGKILL" in answer.sentence) == ("crashed", True)
+
+
+def test_a_submission_that_kills_itself_now_and_then_is_blamed(
+    opened: Open, saxpy_folder: Callable[..., Path]
+) -> None:
+    body = "    static int calls = 0;\n    if (++calls == 2) { raise(SIGKILL); }"
+    made = opened(saxpy_folder(body, "#include <csignal>"))
+    answers = [made.call(saxpy_call(8)) for _ in range(4)]
+    assert [isinstance(answer, Fault) for answer in answers] == [False, False, True, False]
 
 
 def on_every_descriptor(statement: str) -> dict[str, str]:
