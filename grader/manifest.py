@@ -16,6 +16,8 @@ import msgspec
 
 from grader.errors import AssignmentError, did_you_mean
 
+MAX_POINTS = 1e6
+
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Legal values of a dimension in a test: min, min + step, ... up to max."""
@@ -92,10 +94,12 @@ def read(toml: Path) -> Manifest:
         raise AssignmentError(f"cannot read {toml}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise AssignmentError(f"{toml} is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
-        raise AssignmentError(f"{toml} is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise AssignmentError(_explain(toml, text, str(error))) from None
+    except ValueError as error:  # tomllib's own, and what int() says to thousands of digits
+        raise AssignmentError(f"{toml} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise AssignmentError(f"{toml} is not valid TOML: it is nested too deeply") from None
     _validate(toml, text, manifest)
     return manifest
 
@@ -161,7 +165,7 @@ def _validate(toml: Path, text: str, manifest: Manifest) -> None:
                     f"part {part.id} gives points to the unknown test {scored!r}"
                     + did_you_mean(scored, manifest.tests),
                 )
-            if points < 0 or abs(points * 10 - round(points * 10)) > 1e-9:
+            if not 0 <= points <= MAX_POINTS or abs(points * 10 - round(points * 10)) > 1e-9:
                 raise fail(
                     scored, f"part {part.id}: {points} points are not tenths of a point >= 0"
                 )
