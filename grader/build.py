@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import diagnostics, nvcc_log, places, recipe, sandbox, toolkit, tools, usage
+from grader import diagnostics, nvcc_log, places, recipe, sandbox, symbols, toolkit, tools, usage
 from grader.assignment import Assignment
 from grader.errors import BuildFailed, InfrastructureError
 from grader.native_parts import Native, native
@@ -29,7 +29,6 @@ from grader.usage import Usage
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 LOG_BYTES = 1 << 20
 CHECKSUM = "module.sha256"
-SYMBOLS_BYTES = 64 << 20
 BUILT_BYTES = 256 << 20  # of any file that a build makes
 
 __all__ = ["Module", "Native", "Usage", "build", "compiled_files", "cross_check", "native"]
@@ -215,10 +214,9 @@ def _compile(
     script = (
         f"ulimit -d {how.memory >> 10}\n"
         "{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null\n"  # rather this than the grader
-        f"{{ {shlex.join(configure)} && {shlex.join(build)} && "
-        "find . -name '*.cu*.o' -exec nm -A -g --defined-only {} + > symbols; } > log 2>&1\n"
+        f"{{ {shlex.join(configure)} && {shlex.join(build)}; }} > log 2>&1\n"
         "code=$?\n"
-        f"nm -g --defined-only {shlex.join(map(str, how.linked))} > linked 2>/dev/null\n"
+        f"{symbols.commands(shlex.quote(str(path)) for path in how.linked)}\n"
         f"head -c {LOG_BYTES} log | c++filt; exit $code"
     )
     with (work / "log").open("w+b") as log:
@@ -244,8 +242,8 @@ def _compile(
         text = log.read(LOG_BYTES).decode(errors="replace")
     if code != 0:
         raise _failure(text, submission, how, work)
-    _refuse_two_definitions(target / "symbols", assignment, how, units)
-    _refuse_redefinitions(target)
+    objects = {how.object_of(unit): name for unit, name in units.items()}
+    symbols.refuse(target, assignment, objects, how.api)
     if how.leaves_module and not (target / f"submission{SUFFIX}").is_file():
         raise InfrastructureError("the build ended well but left no module")
     return text
@@ -258,26 +256,6 @@ def _write(folder: Path, file: SourceFile, assignment: Assignment) -> None:
     path = folder / file.name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(file.data)
-
-
-def _refuse_two_definitions(
-    symbols: Path, assignment: Assignment, how: Recipe, units: dict[str, str]
-) -> None:
-    """The linker takes the first of two equal launchers (helpers in headers need that), but which
-    one a student meant is not ours to guess."""
-    with symbols.open(errors="replace") as file:
-        lines = file.read(LOG_BYTES).splitlines()
-    for part in assignment.parts:
-        defining = [line for line in lines if line.endswith(f" T {part.launcher}")]
-        names = sorted(
-            name
-            for unit, name in units.items()
-            if any(f"{how.object_of(unit)}:" in line for line in defining)
-        )
-        if len(names) > 1:
-            raise BuildFailed(
-                f"{part.launcher} is defined in {' and in '.join(names)}: remove one of them", ""
-            )
 
 
 REACHES_OUT = re.compile(
@@ -302,23 +280,6 @@ def _refuse_reaching_out(submission: Submission) -> None:
 
 
 # Failing -----------------------------------------------------------------------------------------
-
-
-def _refuse_redefinitions(target: Path) -> None:
-    """Since the linker takes the first of two equal functions, a submission that defines one of the
-    runtime's, such as cudaEventElapsedTime, would put itself between the grader and the device."""
-
-    def functions(name: str) -> set[str]:
-        if (target / name).stat().st_size > SYMBOLS_BYTES:
-            raise BuildFailed("the submission defines too many names", "")
-        with (target / name).open(errors="replace") as file:
-            return set(re.findall(r" T (\w+)$", file.read(), re.M))
-
-    for name in sorted(functions("symbols") & functions("linked")):
-        raise BuildFailed(
-            f"{name} is a function of the CUDA runtime or of the grader: call yours another name",
-            "",
-        )
 
 
 class _Unexplained(BuildFailed):

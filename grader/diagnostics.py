@@ -52,7 +52,7 @@ def explain(log: str, submission: Submission) -> tuple[str, str] | None:
         # "In function ...", "In instantiation of ...", "required from ..." stand before their error
         while start > 0 and BEFORE_AN_ERROR.match(lines[start - 1]):
             start -= 1
-        sentence = f"{first['file']}:{first['line']}: {first['text']}"
+        sentence = f"{first['file']}:{first['line']}: {_in_our_words(first['text'])}"
         return sentence, first_lines("\n".join(_with_quotes(lines[start:], submission)))
     for line in lines:
         nowhere = NOWHERE.match(line)
@@ -63,6 +63,15 @@ def explain(log: str, submission: Submission) -> tuple[str, str] | None:
             name = undefined["name"]
             return f"{name} is used but no file of the submission defines it", line
     return None
+
+
+def _in_our_words(error: str) -> str:
+    """What an error of the compiler's means here, where its words would puzzle."""
+    poisoned = re.search(r"attempt to use (?:a )?poisoned (?:identifier|\W(\w+))", error)
+    if poisoned is None:
+        return error
+    name = f"`{poisoned[1]}`" if poisoned[1] else "this attribute"
+    return f"{name} is not allowed: it would hide accesses from the checkers"
 
 
 def first_lines(log: str) -> str:

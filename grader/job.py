@@ -189,7 +189,8 @@ class Job:
     def _speed_test(self, one: _Part, name: str, session: Session) -> SpeedTest | ModelledSpeed:
         gpu, found = self.target.gpu, one.found[name]
         if gpu is None:
-            return ModelledSpeed(self.used, one.part, session, machine.load(), self._say, found)
+            on = machine.load()
+            return ModelledSpeed(self.used, one.part, session, on, self.master, self._say, found)
         return SpeedTest(gpu, self.used, one.part, session, self.master, self._say, found)
 
     @contextmanager

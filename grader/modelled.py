@@ -2,29 +2,40 @@
 
 Every shape is one call on the emulator, of which it runs some blocks and counts what they ask of
 the machine. The result is the same on every computer: nothing is timed.
+
+What those blocks write must be right as well. Of a part whose results only all blocks together can
+make (sums over the rows, say) one shape, which the master chooses, is run as a whole, and so is
+every shape at which not all of the arrays seems to be touched.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from grader import model, timing
+from grader import advice, cases, model, timing
 from grader.assignment import Assignment, Dims
 from grader.counters import Counters, parse
 from grader.findings import add
 from grader.machine import Machine
 from grader.manifest import Part, Slope
 from grader.rationales import RATIONALES
+from grader.records import Laid
 from grader.score import Finding, TestResult, Timing, TimingCase
 from grader.session import Fault, Session
+from grader.sheet import Look, Sheet, Unmade
 from grader.worker import COUNTS_BYTES
 
 STEPS = 4_000_000_000  # of the emulator, for one call
 # Nothing is faster than memory: a launcher that is, by more than the model errs for kernels nearly
 # as fast as memory, leaves work out at that size.
 IMPOSSIBLE = 1.2
+TOUCHED = 0.97  # of an array, at least, by a call that does all of its work
+LARGE = 0.05  # of all arrays: how much of a smaller one is touched, a sample does not tell
+CHEAPER = 0.67  # no sample is so much cheaper than the whole
+ADVICE = 3  # of a part: who follows it will see what is next
 GARBAGE = Fault("garbage", "the emulator's counters make no sense: the submission tampered with it")
 NOTHING = Fault(
     "nothing", "it does nothing at this size: no kernel runs, nothing is copied or filled"
@@ -41,6 +52,7 @@ class Shape:
     counted: Counters
     seconds: float
     ceiling: float
+    right: bool = True  # what the blocks that ran have written
 
     @property
     def sizes(self) -> str:
@@ -69,29 +81,104 @@ class ModelledSpeed:
     part: Part
     session: Session
     machine: Machine
+    master: bytes
     progress: Callable[[str], None]
     findings: list[Finding]
 
     def run(self, test_id: str) -> tuple[TestResult, Timing | None]:
         """Model all shapes, and give the marks of the cpu backend."""
         test = self.assignment.test(test_id)
+        slope = test.marks["cpu"][self.part.id]
         shapes: list[Shape] = []
         for dims in test.shapes:
-            self.progress(f"{self.part.title}, {test_id}: {' x '.join(map(str, dims.values()))}")
+            shape = self._shape(test_id, dims)
+            if isinstance(shape, Fault):
+                return self._failed(test_id, dims, shape), None
+            shapes.append(shape)
+        doubts: list[str] = []
+        if self._earned(test_id, shapes, slope) > 0:
+            for number in self._doubtful(test_id, shapes):
+                # what blocks count in device memory, a sample leaves behind half done
+                self.session.stop()
+                sampled, shape = shapes[number], self._shape(test_id, shapes[number].dims, True)
+                if isinstance(shape, Fault):
+                    return self._failed(test_id, sampled.dims, shape), None
+                if sampled.seconds < CHEAPER * shape.seconds:
+                    doubts.append(f"when it is run as a whole it takes longer at {shape.sizes}")
+                shapes[number] = shape
+        return self._judge(test_id, shapes, slope, doubts)
+
+    def _shape(self, test_id: str, dims: Dims, every_block: bool = False) -> Shape | Fault:
+        """One call at a shape, counted and looked at; of every block, wrong results are a Fault."""
+        sizes = " x ".join(map(str, dims.values()))
+        self.progress(f"{self.part.title}, {test_id}: {sizes}")
+        test = self.assignment.test(test_id)
+        names = (self.assignment.id, self.part.id, test_id, sizes, every_block)
+        seed = cases.seed(self.master, *names)
+        family = test.families[0]
+        try:
+            with Sheet(self.assignment, self.part, dims, family, test.bound, seed) as sheet:
+                counted = count(
+                    self.session, self.assignment, self.part, dims, self.machine, sheet, every_block
+                )
+                if isinstance(counted, Fault):
+                    return counted
+                looks = sheet.look(every_block)
+        except Unmade:
             counted = count(self.session, self.assignment, self.part, dims, self.machine)
             if isinstance(counted, Fault):
-                return self._failed(test_id, dims, counted), None
-            shapes.append(price(counted, self.assignment, self.part, dims, self.machine))
-        return self._judge(test_id, shapes, test.marks["cpu"][self.part.id])
+                return counted
+            looks = {}
+        wrong = _wrong(looks)
+        if every_block and wrong is not None:
+            return wrong
+        priced = price(counted, self.assignment, self.part, dims, self.machine)
+        right = wrong is None and all(look.written for look in looks.values())
+        return dataclasses.replace(priced, right=right)
 
-    def _judge(self, test_id: str, shapes: list[Shape], slope: Slope) -> tuple[TestResult, Timing]:
-        fraction = math.exp(sum(math.log(shape.fraction) for shape in shapes) / len(shapes))
-        earned = timing.marks(fraction, slope, float(self.part.points[test_id]))
-        doubts = [
-            f"{shape.ratio:.2f} of the memory ceiling at {shape.sizes}"
+    def _doubtful(self, test_id: str, shapes: list[Shape]) -> list[int]:
+        """Which shapes to run as a whole: those at which work seems to be left out, and one of
+        those at which the sample tells nothing about the results."""
+        left_out = [n for n, shape in enumerate(shapes) if not self._touches_all(shape)]
+        unknown = [n for n, shape in enumerate(shapes) if not shape.right and n not in left_out]
+        if not unknown:
+            return left_out
+        names = (self.assignment.id, self.part.id, test_id, "whole")
+        return [*left_out, unknown[cases.seed(self.master, *names) % len(unknown)]]
+
+    def _touches_all(self, shape: Shape) -> bool:
+        """Whether a call reads all of its large inputs, and writes all of its large outputs."""
+        if shape.truncated:
+            return True  # nobody knows
+        sizes = _sizes(self.assignment, self.part, shape.dims)
+        touched = dict.fromkeys(sizes, 0.0)
+        for launch in shape.counted.launches:
+            for buffer in launch.buffers:
+                if buffer.name in touched:
+                    output = buffer.name in self.part.outputs
+                    seen = buffer.written_sectors if output else buffer.read_sectors
+                    touched[buffer.name] += model.SECTOR * seen
+        large = LARGE * sum(sizes.values())
+        return all(touched[name] >= TOUCHED * size for name, size in sizes.items() if size >= large)
+
+    def _fraction(self, shapes: list[Shape]) -> float:
+        return math.exp(sum(math.log(shape.fraction) for shape in shapes) / len(shapes))
+
+    def _earned(self, test_id: str, shapes: list[Shape], slope: Slope) -> float:
+        return timing.marks(self._fraction(shapes), slope, float(self.part.points[test_id]))
+
+    def _judge(
+        self, test_id: str, shapes: list[Shape], slope: Slope, unlike: list[str]
+    ) -> tuple[TestResult, Timing]:
+        fraction = self._fraction(shapes)
+        earned = self._earned(test_id, shapes, slope)
+        fast = [
+            f"{shape.ratio:.2f} of the memory ceiling at {shape.sizes} is impossible without "
+            "leaving work out"
             for shape in shapes
             if shape.ratio > IMPOSSIBLE
         ]
+        doubts = [*fast, *unlike]
         at_most = "at most " if any(shape.truncated for shape in shapes) else ""
         message = (
             f"{at_most}{fraction:.2f} of the memory ceiling, modelled for an {self.machine.name}; "
@@ -109,13 +196,20 @@ class ModelledSpeed:
             cases=[_case(shape) for shape in shapes],
             kernels=[],
         )
+        if earned < self.part.points[test_id]:
+            self._advise(min(shapes, key=lambda shape: shape.ratio))
         if doubts:
-            message = (
-                f"withheld until somebody has looked at it: {', '.join(doubts)} is impossible "
-                f"without leaving work out; {message}"
-            )
+            message = f"withheld until somebody has looked at it: {'; '.join(doubts)}; {message}"
             return self._result(test_id, None, 0.0, message), record
         return self._result(test_id, earned > 0, earned, message), record
+
+    def _advise(self, shape: Shape) -> None:
+        """What would earn more, at the shape that is furthest from the ceiling."""
+        for one in advice.advise(shape.counted, self.machine)[:ADVICE]:
+            message = f"{one.message} (at {shape.sizes})"
+            line = one.line or None
+            told = Finding("advice", one.kind, self.part.id, one.file or None, line, message, "", 1)
+            add(self.findings, [told])
 
     def _failed(self, test_id: str, dims: Dims, fault: Fault) -> TestResult:
         rationale = RATIONALES.get(fault.kind, "")
@@ -136,13 +230,32 @@ class ModelledSpeed:
         )
 
 
+def _wrong(looks: Mapping[str, Look]) -> Fault | None:
+    """The first output with a wrong element."""
+    for name, look in looks.items():
+        if look.first is not None:
+            return Fault("wrong_result", look.first.sentence(name))
+    return None
+
+
 def count(
-    session: Session, assignment: Assignment, part: Part, dims: Dims, machine: Machine
+    session: Session,
+    assignment: Assignment,
+    part: Part,
+    dims: Dims,
+    machine: Machine,
+    sheet: Sheet | None = None,
+    every_block: bool = False,
 ) -> Counters | Fault:
-    """What the emulator counts of one call of a part's launcher."""
+    """What the emulator counts of one call of a part's launcher, on zeros if there is no sheet."""
     sizes = _sizes(assignment, part, dims)
-    arguments = [dims[name] if name in dims else (name, sizes[name]) for name in part.arguments]
-    report = session.model(part.launcher, arguments, STEPS, machine.settings())
+    arguments = (
+        sheet.arguments
+        if sheet
+        else [dims[name] if name in dims else Laid(name, sizes[name]) for name in part.arguments]
+    )
+    file = sheet.file if sheet else (-1, 0)
+    report = session.model(part.launcher, arguments, STEPS, machine.settings(), file, every_block)
     if isinstance(report, Fault):
         return report
     if not report:

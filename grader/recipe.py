@@ -29,6 +29,7 @@ class Recipe:
     only compiled to see whether it can be. wrapped: each .cu file is compiled by way of a file of
     ours that includes it, because the compiler would not take every file name. linked: what the
     submission is linked with, and must not define again.
+    api: headers of the only functions of the emulator that a submission may use.
     """
 
     project: Path
@@ -40,6 +41,7 @@ class Recipe:
     leaves_module: bool = True
     wrapped: bool = False
     linked: tuple[Path, ...] = ()
+    api: Path | None = None
 
     def units(self, sources: Sequence[str]) -> dict[str, str]:
         """The files that are compiled, and the names of the student's files that are in them."""
@@ -78,6 +80,7 @@ def cpu(parts: Native) -> Recipe:
         seconds=60,
         memory=3 << 30,
         linked=(parts.binding, parts.runtime),
+        api=places.EMULATOR / "include",
     )
 
 

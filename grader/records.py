@@ -35,6 +35,18 @@ class Kept:
     copy: int
 
 
+@dataclass(frozen=True)
+class Laid:
+    """An array of a modelled call, of so many bytes: pieces of a sheet, whose offsets stand in a
+    table there."""
+
+    name: str
+    size: int
+    output: bool = False
+    table: int = 0
+    piece: int = 0
+
+
 def number(value: int) -> bytes:
     return worker.ARGUMENT.pack(worker.NUMBER, value, 0, 0, 0, 0, b"")
 
@@ -46,6 +58,11 @@ def buffer(
     return worker.ARGUMENT.pack(
         worker.BUFFER, output, offset, used, room, guard, name.encode()[:32]
     )
+
+
+def laid(one: Laid) -> bytes:
+    """An array of a modelled call."""
+    return buffer(one.name, one.size, output=one.output, offset=one.table, room=one.piece)
 
 
 def command(

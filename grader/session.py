@@ -26,7 +26,7 @@ from grader.answers import TAMPERED, Call, Fault, NoDevice, Reply, Returned, Tim
 from grader.arena import GUARD, GUARD_BYTES, POISON, Arena, Float32, guard_damage, offsets
 from grader.build import Module
 from grader.errors import InfrastructureError
-from grader.records import Kept, Placed, Pool
+from grader.records import Kept, Laid, Placed, Pool
 from grader.sandbox import Limits, Sandbox
 from grader.schedule import cores
 
@@ -139,34 +139,49 @@ class Session:
     def model(
         self,
         launcher: str,
-        arguments: Sequence[tuple[str, int] | int],
+        arguments: Sequence[Laid | int],
         steps: int,
         machine: str,
+        sheet: tuple[int, int] = (-1, 0),
+        every_block: bool = False,
     ) -> str | Fault:
         """Call a launcher for what it costs, on the emulator; the report of its counters.
 
-        arguments: a number, or an array by its name and its size in bytes. The arrays are zero
-        and only some blocks run: nobody looks at the results. machine: settings of the emulator.
+        sheet: descriptor and bytes of a file with the arrays (grader/sheet.py); without one they
+        are zeros. machine: settings of the emulator. every_block: run all, not only some.
         """
-        return self._once_more(lambda: self._model(launcher, arguments, steps, machine))
+        return self._once_more(
+            lambda: self._model(launcher, arguments, steps, machine, sheet, every_block)
+        )
 
     def _model(
-        self, launcher: str, arguments: Sequence[tuple[str, int] | int], steps: int, machine: str
+        self,
+        launcher: str,
+        arguments: Sequence[Laid | int],
+        steps: int,
+        machine: str,
+        sheet: tuple[int, int],
+        every_block: bool,
     ) -> str | Fault:
         fault = self._spent() or self.open()
         if fault is not None:
             return fault
-        packed = [
-            records.number(one) if isinstance(one, int) else records.buffer(*one)
-            for one in arguments
-        ]
+        fd, size = sheet
         command = records.command(
-            worker.MODEL, launcher, packed, watch=worker.WATCH_COUNTS, steps=steps
-        )
+            worker.MODEL,
+            launcher,
+            [records.number(one) if isinstance(one, int) else records.laid(one)
+             for one in arguments],
+            watch=worker.WATCH_COUNTS | (worker.EVERY_BLOCK if every_block else 0),
+            schedule=size,
+            steps=steps,
+        )  # fmt: skip
         assert self._control is not None
         try:
             self._control.sendall(command)
             self._control.sendall(machine.encode().ljust(worker.MACHINE_BYTES, b"\0"))
+            if size:
+                socket.send_fds(self._control, [b"s"], [fd])
         except OSError:
             return self._lost(2.0)
         answer = self._answer(launcher, most=worker.COUNTS_BYTES)

@@ -31,22 +31,25 @@ UNKNOWN = "Caught an unknown exception!"  # pybind11's words
 # A command: what to do, who watches (WATCH_*), schedule, step budget, bytes of the arena, launcher,
 # number of arguments; then MAX_ARGUMENTS argument records.
 #   CALL   one call of the launcher
-#   MODEL  one call on arrays of zeros that nobody looks at, for what it costs, told by the
-#          emulator; MACHINE_BYTES of settings follow
+#   MODEL  one call for what it costs, told by the emulator; MACHINE_BYTES of settings follow, and
+#          the descriptor of a file with the arrays if its size, in the place of the schedule, is
+#          not 0. An array's offset there is that of a table: from where on its pieces lie, one
+#          after another, in 64-bit numbers. Without a file arrays are zeros that nobody looks at.
 #   MAP    the argument records are pools of device memory, whose descriptors follow in a message
 #   BATCH  as many CALL commands as there are arguments follow, and one whose arguments are arrays
 #          to copy in the end. Say READY_BYTE, wait for GO_BYTE, then call them back to back, timed
 COMMAND = struct.Struct("<IIQQQ64sI")
 CALL, MAP, BATCH, MODEL = range(4)
 WATCH_CHECKS, WATCH_COUNTS = 1, 2
+EVERY_BLOCK = 256  # beside WATCH_COUNTS: no sample
 MACHINE_BYTES = 1000
 SAMPLED_BLOCKS = 96  # of a modelled launch: enough for all that a few multiprocessors hold
 SAMPLED_ACCESSES = 3_000_000
 READY_BYTE, GO_BYTE = b"r", b"g"
 # An argument: kind, value of a number (of a buffer: is it an output? of a pool: its number; when it
 # is mapped: may it be written?), offset of the slot in the arena or pool, bytes in use, bytes of
-# the largest use in this case (of an array to copy: offset of the copy), bytes before and after,
-# name.
+# the largest use in this case (of an array to copy: offset of the copy; of a MODEL: of a piece),
+# bytes before and after, name.
 ARGUMENT = struct.Struct("<IqQQQQ32s")
 # A reply: status, error code, kind of fault, sentence, two times in milliseconds, and the bytes of
 # what those who watched have to tell, which follow.
@@ -88,6 +91,30 @@ def load(path: str) -> ModuleType:
     return module
 
 
+class Sheet:
+    """A file with the arrays of one call: `grader.sheet` lays them out."""
+
+    def __init__(self, fd: int, data: memoryview) -> None:
+        self.fd = fd
+        self.data = data
+
+    def lay(
+        self, module: ModuleType, address: int, used: int, table: int, piece: int, output: bool
+    ) -> int | None:
+        """Make the array at an address what the sheet says; the offset of its data when they had to
+        be copied, because they are no whole pages."""
+        offsets = struct.unpack_from(f"<{used // piece}Q", self.data, table)
+        if piece % mmap.PAGESIZE == 0:
+            module.lay(address, used, self.fd, offsets, piece, output)
+            return None
+        for number, offset in enumerate(offsets):
+            module.copy_in(address + number * piece, self.data[offset : offset + piece])
+        return int(offsets[0])
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
 Reply = tuple[int, int, str, str, float, float]
 
 
@@ -113,7 +140,7 @@ class Worker:
             return self.batch(name, [self.receive() for _ in range(count)], self.receive())
         if what == MODEL:
             settings = self.control.recv(MACHINE_BYTES, socket.MSG_WAITALL)
-            return self.model(record, settings.rstrip(b"\0").decode())
+            return self.model(record, settings.rstrip(b"\0").decode(), self.sheet(record))
         return self.call(record)
 
     def receive(self) -> bytes:
@@ -161,32 +188,46 @@ class Worker:
             module.copy_out(slot, address)
         return RETURNED, 0, "", module.note(), 0.0, 0.0
 
-    def model(self, record: bytes, machine: str) -> Reply:
-        """Call a launcher for what it costs: some of its blocks, on arrays of zeros."""
+    def sheet(self, record: bytes) -> Sheet | None:
+        """The file with the arrays of a modelled call, if there is one."""
+        size = COMMAND.unpack_from(record)[2]
+        if not size:
+            return None
+        _, fds, _, _ = socket.recv_fds(self.control, 1, 1)
+        return Sheet(fds[0], memoryview(mmap.mmap(fds[0], size)))
+
+    def model(self, record: bytes, machine: str, sheet: Sheet | None) -> Reply:
+        """Call a launcher for what it costs: some of its blocks, or all."""
         module = self.module
-        _, watch, schedule, steps, _, name, count = COMMAND.unpack_from(record)
+        _, watch, _, steps, _, name, count = COMMAND.unpack_from(record)
         launcher = name.rstrip(b"\0").decode()
         if launcher not in module.launchers:
             return MISSING, 0, "missing", "", 0.0, 0.0
         values: list[int] = []
-        arrays: list[int] = []
+        arrays: list[tuple[int, int, int]] = []
         for position in range(count):
-            kind, value, _, used, _, _, label = ARGUMENT.unpack_from(
+            kind, value, offset, used, piece, _, label = ARGUMENT.unpack_from(
                 record, COMMAND.size + position * ARGUMENT.size
             )
             if kind == BUFFER:
-                value = module.reserve(used)
+                output, value = bool(value), module.reserve(used)
                 module.name(value, used, label.rstrip(b"\0").decode())
-                arrays.append(value)
+                copied = sheet.lay(module, value, used, offset, piece, output) if sheet else None
+                arrays.append((value, used, copied if output and copied is not None else -1))
             values.append(value)
-        module.schedule(schedule, steps)
-        module.sample(SAMPLED_BLOCKS, SAMPLED_ACCESSES, machine)
-        module.watch(watch)
+        module.schedule(0, steps)
+        every = watch & EVERY_BLOCK
+        module.sample(*((0, 0) if every else (SAMPLED_BLOCKS, SAMPLED_ACCESSES)), machine)
+        module.watch(watch & ~EVERY_BLOCK)
         failed = self.run(lambda: getattr(module, launcher)(*values))
         module.watch(0)
         module.sample(0, 0, "")
-        for address in arrays:
+        for address, used, copied in arrays:
+            if sheet and copied >= 0 and not failed:
+                module.copy_out(sheet.data[copied : copied + used], address)
             module.release(address)
+        if sheet:
+            sheet.close()
         return failed or (RETURNED, 0, "", "", 0.0, 0.0)
 
     def run(self, launch: Callable[[], None]) -> Reply | None:

@@ -11,11 +11,13 @@ from typing import Any, cast
 
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from grader import grading, modelled, review
 from grader.assignment import Assignment
+from grader.cases import seed
 from grader.counters import ApiCall, Buffer, Counters
 from grader.manifest import Slope
 from grader.modelled import IMPOSSIBLE, STEPS, ModelledSpeed
@@ -23,9 +25,11 @@ from grader.rationales import RATIONALES
 from grader.score import Finding, PartResult, Score, Timing, decode, encode, schema
 from grader.score import TestResult as Result  # pytest collects what is called Test...
 from grader.session import Fault, Session
+from grader.sheet import Look, Sheet
 from grader.worker import COUNTS_BYTES
 from tests import fake_counts
 from tests.fake_counts import ANY_COUNTS, CONSTANTS, as_report, launch
+from tests.sheet_arrays import SheetArrays
 from tests.test_score import made as a_score
 
 # Nothing is for free, but next to nothing: what a call fills decides how long it takes.
@@ -35,17 +39,37 @@ MACHINE = msgspec.structs.replace(
 PICOSECOND = 1e-12  # for each byte
 
 
-class FakeSession:
-    """Answers each shape with the next of its reports."""
+MASTER = b"a master"
+Kernel = Callable[..., None]  # works on a sheet: its arrays by name, and whether all blocks run
 
-    def __init__(self, *answers: str | Fault) -> None:
+
+class FakeSession:
+    """Answers each shape with the next of its reports, and runs a kernel on the sheet."""
+
+    def __init__(self, *answers: str | Fault, kernel: Kernel | None = None) -> None:
         self.answers = [*answers]
+        self.kernel = kernel
         self.calls: list[tuple[str, list[Any], int, str]] = []
+        self.stops = 0
+        self.whole: list[str] = []  # sizes of which every block was run
+
+    def stop(self) -> None:
+        self.stops += 1
 
     def model(
-        self, launcher: str, arguments: Sequence[Any], steps: int, machine: str
+        self,
+        launcher: str,
+        arguments: Sequence[Any],
+        steps: int,
+        machine: str,
+        sheet: tuple[int, int],
+        every_block: bool,
     ) -> str | Fault:
         self.calls.append((launcher, [*arguments], steps, machine))
+        if every_block:
+            self.whole.append(" x ".join(str(one) for one in arguments if isinstance(one, int)))
+        if self.kernel is not None:
+            self.kernel(SheetArrays(sheet[0], arguments), every_block)
         return self.answers.pop(0)
 
 
@@ -88,13 +112,25 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def run(used: Assignment, findings: list[Finding], told: list[str]) -> Run:
+def run(
+    used: Assignment, findings: list[Finding], told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Runs the test with a launcher whose results are right, and whose accesses nobody doubts."""
+    monkeypatch.setattr(Sheet, "look", lambda *_: {"sums": Look(1, 0, None)})
+    monkeypatch.setattr(ModelledSpeed, "_touches_all", lambda *_: True)
+
     def with_answers(*answers: str | Fault) -> tuple[Result, Timing | None]:
-        session = cast(Session, FakeSession(*answers))
-        part = used.part("row_sums")
-        return ModelledSpeed(used, part, session, MACHINE, told.append, findings).run("speed")
+        return speed_test(used, FakeSession(*answers), told, findings).run("speed")
 
     return with_answers
+
+
+def speed_test(
+    used: Assignment, session: FakeSession, told: list[str], findings: list[Finding]
+) -> ModelledSpeed:
+    return ModelledSpeed(
+        used, used.part("row_sums"), cast(Session, session), MACHINE, MASTER, told.append, findings
+    )
 
 
 @pytest.fixture
@@ -120,6 +156,35 @@ def as_score(result: Result, record: Timing | None) -> Score:
     assert decode(written) == score
     jsonschema.Draft202012Validator(schema()).validate(json.loads(written))
     return score
+
+
+# Advice ------------------------------------------------------------------------------------------
+
+
+def test_who_lacks_marks_is_told_what_would_earn_them(
+    run: Run, findings: list[Finding], ceilings: list[float]
+) -> None:
+    """At the shape that is furthest from the ceiling."""
+    slow = as_report(Counters([launch({"dram_read_sectors": 1e6}, grid=(2, 1, 1))], []))
+    run(taking(ceilings[0] / 0.5), slow)
+    assert findings, "two blocks on ten multiprocessors are too few"
+    assert all((one.severity, one.part) == ("advice", "row_sums") for one in findings)
+    told = findings[0]
+    assert (told.kind, told.file, told.line) == ("few_blocks", "scale.cu", 40)
+    assert told.message.startswith("scale has 2 blocks for 10 multiprocessors")
+    assert told.message.endswith("(at 16 x 16 x 16)")
+    assert len(findings) <= modelled.ADVICE
+
+
+def test_who_has_all_marks_needs_no_advice(
+    run: Run, findings: list[Finding], monkeypatch: pytest.MonkeyPatch, ceilings: list[float]
+) -> None:
+    def asked(*_: Any) -> Any:
+        raise AssertionError("nobody wants to know")
+
+    monkeypatch.setattr("grader.advice.advise", asked)
+    run(*(taking(top / 0.81) for top in ceilings))
+    assert not findings
 
 
 # Marks -------------------------------------------------------------------------------------------
@@ -170,15 +235,17 @@ def test_a_launch_that_was_cut_short_takes_at_least_so_long(run: Run) -> None:
     assert result.message.startswith(f"at most {record.fraction:.2f} of the memory ceiling")
 
 
+@pytest.mark.usefixtures("run")
 def test_each_shape_is_one_call_of_the_launcher(used: Assignment, told: list[str]) -> None:
     session = FakeSession(taking(1e-5), taking(1e-5))
-    part = used.part("row_sums")
-    ModelledSpeed(used, part, cast(Session, session), MACHINE, told.append, []).run("speed")
-    sums, a = ("sums", 4 * 8 * 64), ("a", 4 * 8 * 64 * 32)
-    assert session.calls[0] == (
-        "launch_row_sums", [sums, a, 8, 64, 32], STEPS, MACHINE.settings()
-    )  # fmt: skip
-    assert session.calls[1][1] == [("sums", 4 * 16 * 16), ("a", 4 * 16**3), 16, 16, 16]
+    speed_test(used, session, told, []).run("speed")
+    launcher, arguments, steps, machine = session.calls[0]
+    assert (launcher, steps, machine) == ("launch_row_sums", STEPS, MACHINE.settings())
+    sums, a = arguments[:2]
+    assert (sums.name, sums.size, sums.output) == ("sums", 4 * 8 * 64, True)
+    assert (a.name, a.size, a.output) == ("a", 4 * 8 * 64 * 32, False)
+    assert arguments[2:] == [8, 64, 32]
+    assert [one.size for one in session.calls[1][1][:2]] == [4 * 16 * 16, 4 * 16**3]
     assert told == ["Row sums, speed: 8 x 64 x 32", "Row sums, speed: 16 x 16 x 16"]
 
 
@@ -205,6 +272,119 @@ def test_a_person_may_give_the_marks_all_the_same(at: Run) -> None:
     score = as_score(*at(0.36, 2.0))
     accepted = review.decide(score, None, "accepted", "it works in place")
     assert (accepted.score, accepted.needs_review) == (0.3, False)
+
+
+# Wrong -------------------------------------------------------------------------------------------
+
+
+def right(arrays: SheetArrays, every_block: bool) -> None:
+    arrays.write("sums", arrays.read("a").sum(axis=2))
+
+
+def right_as_a_whole(arrays: SheetArrays, every_block: bool) -> None:
+    """Like sums that only all blocks together can make."""
+    arrays.write("sums", arrays.read("a").sum(axis=2) if every_block else np.float32(7))
+
+
+def never_right(arrays: SheetArrays, every_block: bool) -> None:
+    arrays.write("sums", np.float32(7))
+
+
+def one_row_only(arrays: SheetArrays, every_block: bool) -> None:
+    sums = arrays.read("a").sum(axis=2)
+    arrays.write("sums", np.where(np.arange(sums.shape[1]) == 3, sums, 0))
+
+
+def touching(used: Assignment, *shares: float, blocks: int = 1000) -> list[str]:
+    """Reports of calls, one a shape and as often as needed, that read such a share of `a`."""
+    reports = []
+    for dims, share in zip(used.test("speed").shapes, shares, strict=True):
+        size = 4 * dims["batch"] * dims["rows"] * dims["cols"]
+        sums = Buffer("sums", size // dims["cols"], 0.0, size / dims["cols"] / 32, 0.0)
+        buffers = [Buffer("a", size, share * size / 32, 0.0, 0.0), sums]
+        counts = {"dram_read_sectors": 5e4}  # 1.6 us
+        made = launch(counts, buffers=buffers, grid=(blocks, 1, 1))
+        reports.append(as_report(Counters([made], [])))
+    return reports
+
+
+def graded(
+    used: Assignment, kernel: Kernel, *reports: str
+) -> tuple[Result, Timing | None, FakeSession]:
+    session = FakeSession(*reports, kernel=kernel)
+    result, record = speed_test(used, session, [], []).run("speed")
+    assert not session.answers, "every report was asked for"
+    return result, record, session
+
+
+def test_right_blocks_are_enough(used: Assignment) -> None:
+    result, _, session = graded(used, right, *touching(used, 1.0, 1.0))
+    assert result.passed and not session.whole
+    result, _, session = graded(used, one_row_only, *touching(used, 1.0, 1.0))
+    assert result.passed and not session.whole
+
+
+def test_one_shape_is_run_as_a_whole_when_blocks_alone_tell_nothing(used: Assignment) -> None:
+    first, second = touching(used, 1.0, 1.0)
+    again = {"8 x 64 x 32": first, "16 x 16 x 16": second}
+    name = [*again][seed(MASTER, used.id, "row_sums", "speed", "whole") % 2]
+    result, _, session = graded(used, right_as_a_whole, first, second, again[name])
+    assert result.passed and session.whole == [name]
+    assert session.stops == 1, "a sample may leave counters in device memory half done"
+
+
+def test_the_master_chooses_it(used: Assignment) -> None:
+    first, second = touching(used, 1.0, 1.0)
+    chosen = set()
+    for number in range(20):
+        session = FakeSession(first, second, first, kernel=right_as_a_whole)
+        made = dataclasses.replace(speed_test(used, session, [], []), master=b"%d" % number)
+        made.run("speed")
+        chosen |= set(session.whole)
+    assert chosen == {"8 x 64 x 32", "16 x 16 x 16"}
+
+
+def test_wrong_results_at_a_large_size_earn_nothing(used: Assignment) -> None:
+    first, second = touching(used, 1.0, 1.0)
+    result, record, _ = graded(used, never_right, first, second, first)
+    assert (result.passed, result.score, record) == (False, 0.0, None)
+    assert "`sums`[0, 0] is 7, expected" in result.message
+    assert "512 of 512" in result.message or "256 of 256" in result.message
+
+
+def test_where_work_is_left_out_the_whole_is_looked_at(used: Assignment) -> None:
+    first, second = touching(used, 1.0, 0.5)
+    result, _, session = graded(used, one_row_only, first, second, second)
+    assert session.whole == ["16 x 16 x 16"]
+    assert result.passed is False
+    assert "is 0, expected" in result.message
+
+
+def test_a_sample_that_is_cheaper_than_the_whole_is_looked_at_by_a_person(
+    used: Assignment,
+) -> None:
+    first, half = touching(used, 1.0, 0.5)
+    _, all_of_it = touching(used, 1.0, 1.0)
+    slow = as_report(Counters([launch({"dram_read_sectors": 1e7})], []))
+    result, record, _ = graded(used, right, first, half, slow)
+    assert record is not None
+    assert (result.passed, result.score, record.verdict) == (None, 0.0, "withheld")
+    assert "when it is run as a whole it takes longer at 16 x 16 x 16" in result.message
+    result, record, _ = graded(used, right, first, half, all_of_it)
+    assert result.passed and record is not None and record.verdict == "scored"
+
+
+def test_who_earns_nothing_is_not_run_as_a_whole(used: Assignment) -> None:
+    endless = as_report(Counters([launch({"dram_read_sectors": 1e9})], []))
+    result, _, session = graded(used, never_right, endless, endless)
+    assert result.score == 0 and not session.whole
+
+
+def test_a_call_that_was_cut_short_touches_what_it_can(used: Assignment) -> None:
+    buffers = [Buffer("a", 4 * 16**3, 1.0, 0.0, 0.0)]
+    cut = as_report(Counters([launch(truncated=True, buffers=buffers)], []))
+    _, _, session = graded(used, right, cut, cut)
+    assert not session.whole
 
 
 # Faults ------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Every test submission is graded as its expect.toml says: wrong ones lose exactly the tests that
 their fault concerns; odd, classic and pace ones, which are right, lose nothing, and hostile ones
-are honest where nobody takes the time. `pytest --slow` adds four more masters."""
+lose what they are after or gain nothing. `pytest --slow` adds four more masters."""
 
 from __future__ import annotations
 
@@ -26,13 +26,10 @@ from tests.expectations import (
     read_all,
 )
 
-# Cheats against the clock are honest where nobody takes the time, and the slow styles are right: a
-# few of them must do here, and every other one of the odd styles. `pytest --slow` grades all.
-ON_DEMAND = {"hostile", "pace"}
-ALWAYS = {
-    "late_thread", "side_stream", "value_cache",
-    "global_atomics", "low_occupancy", "tiny_blocks", "uncoalesced",
-}  # fmt: skip
+# The slow styles are right: a few of them must do here, and every other one of the odd styles.
+# `pytest --slow` grades all.
+ON_DEMAND = {"pace"}
+ALWAYS = {"global_atomics", "low_occupancy", "tiny_blocks", "uncoalesced"}
 
 
 def marks(expect: Expectation) -> tuple[pytest.MarkDecorator, ...]:
@@ -74,7 +71,7 @@ def test_is_graded_as_expected(
         backend="cpu",
         master=master,
         parts=parts,
-        timed=False,
+        timed=expect.folder.parent.name == "hostile",
     )
     assert score.status == expect.status, score.message
     if score.status != "graded":

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +39,7 @@ class Device:
         self.watched: list[int] = []
         self.samples: list[tuple[int, int, str]] = []
         self.outputs: list[tuple[int, int]] = []
+        self.laid: list[tuple[int, tuple[int, ...], int, bool]] = []
         self._next = 1000
         self._launcher = launcher
 
@@ -93,6 +94,11 @@ class Device:
 
     def reserve(self, size: int) -> int:
         return self.allocate(size)
+
+    def lay(
+        self, address: int, size: int, fd: int, offsets: Sequence[int], piece: int, shared: bool
+    ) -> None:
+        self.laid.append((size, tuple(offsets), piece, shared))
 
     def note(self) -> str:
         return "lane 3 reads nothing"

@@ -319,6 +319,20 @@ inline std::uintptr_t reserve(std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(made);
 }
 
+// Lays pieces of a file into reserved memory, from these offsets on; see emu_map().
+inline void lay(std::uintptr_t address, std::size_t bytes, int file, const py::sequence& offsets,
+                std::size_t piece, bool shared) {
+    void* begin = reinterpret_cast<void*>(address);
+    std::vector<std::uint64_t> from;
+    for (const auto& offset : offsets) {
+        from.push_back(offset.cast<std::uint64_t>());
+    }
+    if (from.size() * piece != bytes ||
+        emu_map(begin, bytes, file, from.data(), piece, shared ? 1 : 0) == 0) {
+        throw std::runtime_error("cannot map memory of the grader's");
+    }
+}
+
 // Counts of launches that are sampled, for a machine; see emu_sample() and emu_set_machine().
 inline void sample(unsigned blocks, std::uint64_t accesses, const std::string& machine) {
     emu_sample(blocks, accesses);
@@ -356,6 +370,7 @@ inline void bind_device(py::module_& module) {
     module.def("uninitialised", &uninitialised);
 #ifdef __CUDA_EMULATOR__
     module.def("reserve", &reserve);
+    module.def("lay", &lay);
     module.def("sample", &sample);
 #endif
 #ifndef __CUDA_EMULATOR__

@@ -44,3 +44,7 @@
 #include "emulator/warp.h"
 
 #include "emulator/runtime_templates.h"
+
+// They would hide accesses from those who watch.
+#pragma GCC poison no_sanitize __no_sanitize__ no_sanitize_thread __no_sanitize_thread__
+#pragma GCC poison no_sanitize_address __no_sanitize_address__ disable_sanitizer_instrumentation

@@ -79,12 +79,31 @@ void* DeviceHeap::allocate(size_t size, const Site& site, bool managed, Content 
     return begin;
 }
 
+bool DeviceHeap::map(void* pointer, size_t size, int file, const uint64_t* offsets, size_t piece, bool shared) {
+    const auto it = allocations_.find(static_cast<const char*>(pointer));
+    if (it == allocations_.end() || it->second.freed || size > it->second.size) return false;
+    if (piece == 0 || size % piece != 0 || piece % page_size() != 0) return false;
+    if (reinterpret_cast<uintptr_t>(pointer) % page_size() != 0) return false;
+    it->second.mapped = true;
+    for (size_t i = 0; i < size / piece; ++i) {
+        const int flags = MAP_FIXED | (shared ? MAP_SHARED : MAP_PRIVATE);
+        const int protection = opened_ == 0 ? PROT_NONE : PROT_READ | PROT_WRITE;
+        void* at = it->second.begin + i * piece;
+        if (mmap(at, piece, protection, flags, file, static_cast<off_t>(offsets[i])) != at) return false;
+    }
+    return true;
+}
+
 bool DeviceHeap::release(void* pointer) {
     auto it = allocations_.find(static_cast<const char*>(pointer));
     if (it == allocations_.end() || it->second.freed) return false;
     Allocation& allocation = it->second;
     const size_t padded = round_up(allocation.size == 0 ? 1 : allocation.size, kAlignment);
     char* pages = allocation.begin + padded - allocation.pages;
+    if (allocation.mapped) {  // else what comes here later would be written into the file
+        constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+        mmap(pages, allocation.pages, PROT_NONE, kFlags, -1, 0);
+    }
     madvise(pages, allocation.pages, MADV_DONTNEED);
     mprotect(pages, allocation.pages, PROT_NONE);
     allocation.freed = true;

@@ -24,6 +24,7 @@ struct Allocation {
     bool is_array = false;    // named by emu_name_array
     uint32_t touched_in = 0;  // the launch that touched it last, as the checkers count
     unsigned call = 0;        // in which it was made (emu_inputs_ready_on), 0 outside of any
+    bool mapped = false;      // pieces of a file lie there (emu_map)
 
     char* end() const { return begin + size; }
     char* shown_end() const { return shown_begin + shown_size; }
@@ -35,6 +36,8 @@ public:
     // take memory of the host only where they are written.
     enum class Content { poison, zeros };
     void* allocate(size_t size, const Site& site, bool managed, Content content = Content::poison);
+    // Lay pieces of a file there; see emu_map.
+    bool map(void* pointer, size_t size, int file, const uint64_t* offsets, size_t piece, bool shared);
     // False if `pointer` is not the start of a live allocation.
     bool release(void* pointer);
 

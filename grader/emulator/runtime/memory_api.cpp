@@ -290,6 +290,10 @@ void emu_name_array(void* begin, size_t size, const char* name) {
 
 void* emu_allocate_zeros(size_t bytes) { return heap.allocate(bytes, Site{}, false, DeviceHeap::Content::zeros); }
 
+int emu_map(void* begin, size_t bytes, int file, const uint64_t* offsets, size_t piece, int shared) {
+    return heap.map(begin, bytes, file, offsets, piece, shared != 0) ? 1 : 0;
+}
+
 void emu_set_device_memory(size_t bytes) { heap.set_capacity(bytes); }
 
 size_t emu_device_memory_used(void) { return heap.used(); }

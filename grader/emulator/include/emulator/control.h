@@ -56,6 +56,9 @@ void emu_sample(unsigned blocks, uint64_t accesses);
 void emu_set_machine(const char* values);
 /* Device memory that holds zeros and takes memory of the host only where it is written; null if there is none. */
 void* emu_allocate_zeros(size_t bytes);
+/* Lay pieces of a file, each of `piece` bytes and from its own offset on, one after another into an allocation; whole
+   pages, all of them. shared: what is written there is written to the file. 0 if that cannot be done. */
+int emu_map(void* begin, size_t bytes, int file, const uint64_t* offsets, size_t piece, int shared);
 /* Forget fault, note and sticky error, as a new process would. */
 void emu_clear_fault(void);
 
