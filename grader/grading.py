@@ -11,7 +11,7 @@ from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from grader import sandbox, submission
+from grader import sandbox, submission, words
 from grader.assignment import Assignment, detect
 from grader.assignment import load as load_assignment
 from grader.author import MARKER
@@ -72,7 +72,7 @@ def grade(
     wanted = [used.part(name) for name in dict.fromkeys(parts)] or list(used.parts)
     started = datetime.now(UTC)
     clock = time.monotonic()
-    name = Path(folder).resolve().name
+    name = words.name(Path(folder).resolve().name)
     handed_in = SubmissionInfo(name, None, [])
     results: list[PartResult] = []
     findings: list[Finding] = []
@@ -183,8 +183,8 @@ def resolve(folder: str | Path, assignment: str | Path | Assignment | None) -> A
     if isinstance(assignment, Assignment):
         return assignment
     path = Path(folder)
-    if not path.exists():
-        raise UsageError(f"no such folder: {folder}")
+    if not submission.there(path):
+        raise UsageError(f"no such folder: {words.name(str(folder))}")
     return load_assignment(assignment or detect(path))
 
 

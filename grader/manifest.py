@@ -6,6 +6,7 @@ a slip when the file is read, not from a strange score.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from typing import Any
 import msgspec
 
 from grader.errors import AssignmentError, did_you_mean
+
+MAX_POINTS = 1e6
+MAX_DRAWS = 1000
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,10 +96,12 @@ def read(toml: Path) -> Manifest:
         raise AssignmentError(f"cannot read {toml}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise AssignmentError(f"{toml} is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
-        raise AssignmentError(f"{toml} is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise AssignmentError(_explain(toml, text, str(error))) from None
+    except ValueError as error:  # tomllib's own, and what int() says to thousands of digits
+        raise AssignmentError(f"{toml} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise AssignmentError(f"{toml} is not valid TOML: it is nested too deeply") from None
     _validate(toml, text, manifest)
     return manifest
 
@@ -161,7 +167,7 @@ def _validate(toml: Path, text: str, manifest: Manifest) -> None:
                     f"part {part.id} gives points to the unknown test {scored!r}"
                     + did_you_mean(scored, manifest.tests),
                 )
-            if points < 0 or abs(points * 10 - round(points * 10)) > 1e-9:
+            if not 0 <= points <= MAX_POINTS or abs(points * 10 - round(points * 10)) > 1e-9:
                 raise fail(
                     scored, f"part {part.id}: {points} points are not tenths of a point >= 0"
                 )
@@ -202,6 +208,10 @@ def _validate_test(
         raise fail(at, f"test {name} is no speed test: it has neither shapes to time nor marks")
     if not test.families:
         raise fail(at, f"test {name} names no input families")
+    if not 0 <= test.draws <= MAX_DRAWS:
+        raise fail(at, f"test {name}: draws must be 0 to {MAX_DRAWS}, not {test.draws}")
+    if test.max_elements < 1:
+        raise fail(at, f"test {name}: max_elements must be 1 or more")
     if not test.pinned and not test.draws:
         raise fail(at, f"test {name} has neither pinned cases nor draws: it could never fail")
     for dimension in manifest.dimensions:
@@ -231,10 +241,13 @@ def _validate_test(
             if corner[dimension] < 1:
                 raise fail(at, f"test {name}: the pinned case {corner} has no size for {dimension}")
         scale = corner.get("scale", 1.0)
-        if not isinstance(scale, int | float):
+        if not isinstance(scale, int | float) or not math.isfinite(scale):
             raise fail("scale", f"test {name}: the scale of a pinned case is no number: {scale!r}")
         ids = [part.id for part in manifest.parts]
-        for part_id in corner.get("parts", []):
+        named = corner.get("parts", [])
+        if not isinstance(named, list):
+            raise fail(at, f"test {name}: the parts of a pinned case are no list: {named!r}")
+        for part_id in named:
             if part_id not in ids:
                 raise fail(
                     str(part_id),

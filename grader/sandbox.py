@@ -21,8 +21,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -129,22 +129,37 @@ class Sandbox:
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """End a sandboxed program and all that it started, and reap it."""
+    under_warden = isinstance(process, Started) and process.warden
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
-            if isinstance(process, Started) and process.warden:
+            if under_warden:
                 process.terminate()
             else:
                 # the first process of the namespace: when it is gone, so is everything in it
                 os.kill(_only_child(process.pid), signal.SIGKILL)
-        with suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(PATIENCE)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.kill()
-        process.wait()
+            process.wait()
+    if under_warden and process.returncode < 0:
+        _in_place_of_the_warden(process)
     if isinstance(process, Started) and process.user is not None:
         process.user.give_back()
+
+
+def _in_place_of_the_warden(process: subprocess.Popen[bytes]) -> None:
+    """Somebody killed the warden, so it could not clear up."""
+    if isinstance(process, Started) and process.user is not None:
+        uid = process.user.uid
+        command = ["setpriv", "--reuid", str(uid), "--clear-groups", "sh", "-c", "kill -9 -1"]
+        with suppress(OSError):
+            subprocess.run(command, capture_output=True, check=False)
+        warden.sweep(uid)
+    for folder in Path("/tmp").glob(f"{warden.FOLDER}{process.pid}-*"):
+        warden.remove(str(folder))
 
 
 def _only_child(pid: int) -> int:
@@ -302,15 +317,34 @@ def why_not_bubblewrap() -> str:
     """Empty when bubblewrap works here, else the reason in its own words."""
     if shutil.which("bwrap") is None:
         return "bwrap is not installed"
-    uid = USERS[0] if os.geteuid() == 0 else None
-    wanted = _Wanted(["true"], [], [], Path("/tmp"), False, Limits(), uid, [])
-    probe = subprocess.run(
-        _bubblewrap(wanted), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=30, check=False,
-    )  # fmt: skip
-    if probe.returncode == 0:
-        return ""
-    return probe.stderr.strip().splitlines()[-1] if probe.stderr.strip() else "bwrap failed"
+    with _another_user() as uid:
+        wanted = _Wanted(["true"], [], [], Path("/tmp"), False, Limits(), uid, [])
+        return _complaint(_bubblewrap(wanted), "bwrap failed")
+
+
+@contextmanager
+def _another_user() -> Iterator[int | None]:
+    """For root, an id that nobody has meanwhile: all that it runs is ended in the end."""
+    user = User() if os.geteuid() == 0 else None
+    try:
+        yield None if user is None else user.uid
+    finally:
+        if user is not None:
+            user.give_back()
+
+
+def _complaint(command: Sequence[str], silent: str) -> str:
+    """The last line that a program which fails says, empty when it does not fail."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    said = done.stderr.strip().splitlines()
+    return "" if done.returncode == 0 else said[-1] if said else silent
 
 
 def drops_root(kind: str) -> bool:
@@ -322,18 +356,11 @@ def drops_root(kind: str) -> bool:
 def _why_root() -> str:
     """Empty when another user can run a program under the warden, else the reason."""
     interpreter, folders = python()
-    wanted = _Wanted(
-        [interpreter, "-I", "-S", "-c", "pass"], [*folders, Path(warden.__file__)], [], None,
-        False, Limits(), USERS[0], [],
-    )  # fmt: skip
-    probe = subprocess.run(
-        _under_warden(wanted), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=30, check=False, env={"PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    if probe.returncode == 0:
-        return ""
-    said = probe.stderr.strip()
-    return said.splitlines()[-1] if said else "another user cannot run Python here"
+    program = [interpreter, "-I", "-S", "-c", "pass"]
+    readable = [*folders, Path(warden.__file__)]
+    with _another_user() as uid:
+        wanted = _Wanted(program, readable, [], None, False, Limits(), uid, [])
+        return _complaint(_under_warden(wanted), "another user cannot run Python here")
 
 
 def _hides(kind: str) -> bool:

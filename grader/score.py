@@ -221,6 +221,8 @@ def decode(data: bytes) -> Score:
 def read(path: Path) -> Score:
     """Raises UsageError when there is no score in that file."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would never end
+            raise UsageError("it is no ordinary file")
         return decode(path.read_bytes())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None

@@ -6,6 +6,7 @@ compiling and grading.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader import words
 from grader.assignment import Assignment
 from grader.errors import Rejected, UsageError
 
@@ -23,6 +25,9 @@ MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 100
 MAX_FOLDER_BYTES = 50 << 20
 MAX_ENTRIES = 10_000
+MAX_DEPTH = 40
+# what a file says that has just become something else
+CHANGED = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.ENXIO)
 
 
 @dataclass(frozen=True)
@@ -50,21 +55,34 @@ def read(folder: str | Path, assignment: Assignment) -> Submission:
     required file is missing, empty or binary, it is too large, a link leads out of the folder.
     """
     root = Path(folder)
-    if not root.exists():
-        raise UsageError(f"no such folder: {folder}")
+    shown = words.name(str(folder))
+    if not there(root):
+        raise UsageError(f"no such folder: {shown}")
     if not root.is_dir():
-        raise UsageError(f"{folder} is a file: name the folder that holds {assignment.source}")
+        raise UsageError(f"{shown} is a file: name the folder that holds {assignment.source}")
     root = root.resolve()
     try:
         files = tuple(sorted(_source_files(root), key=lambda file: file.name))
     except PermissionError as error:
-        raise UsageError(f"cannot read {error.filename}: permission denied") from None
+        raise UsageError(f"cannot read {words.name(error.filename)}: permission denied") from None
+    except OSError as error:
+        if error.errno not in CHANGED:
+            raise
+        raise UsageError(f"{shown} changed while it was read: run it again") from None
     _require(assignment.source, root, files)
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{len(file.name)}:{file.name}:{len(file.data)}:".encode())
         digest.update(file.data)
-    return Submission(root.name, root, files, digest.hexdigest())
+    return Submission(words.name(root.name), root, files, digest.hexdigest())
+
+
+def there(path: Path) -> bool:
+    """Whether a path exists; one that cannot even be a name does not."""
+    try:
+        return path.exists()
+    except OSError:  # too long
+        return False
 
 
 def _source_files(root: Path) -> Iterator[SourceFile]:
@@ -91,7 +109,22 @@ def _source_files(root: Path) -> Iterator[SourceFile]:
                 f"{name} has {info.st_size / (1 << 20):.1f} MB: "
                 f"a source file may have {MAX_FILE_BYTES >> 20} MB"
             )
-        yield SourceFile(name, _text(name, path.read_bytes()))
+        yield SourceFile(name, _text(name, _read(root, path, name)))
+
+
+def _read(root: Path, path: Path, name: str) -> bytes:
+    """A file's bytes, even if it has become something else since it was looked at."""
+    handle = os.open(os.path.realpath(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise Rejected(f"{name} is not an ordinary file")
+        opened = f"/proc/self/fd/{handle}"
+        if os.path.islink(opened) and not Path(os.readlink(opened)).is_relative_to(root):
+            raise Rejected(f"{name} is a link out of the folder: hand in the file itself")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise Rejected(f"{name} grew while it was read: a source file may have 1 MB")
+    return data
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -99,7 +132,10 @@ def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
     entries = 0
     folders = [root]
     while folders:
-        with os.scandir(folders.pop()) as found:
+        folder = folders.pop()
+        if len(folder.parts) - len(root.parts) > MAX_DEPTH:
+            raise Rejected(f"folders in folders, more than {MAX_DEPTH} deep: hand in source only")
+        with os.scandir(folder) as found:
             listed = sorted(found, key=lambda entry: entry.name)
         for entry in listed:
             entries += 1
@@ -112,7 +148,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
                 target = Path(os.path.realpath(path))  # unlike resolve(), no error for a loop
                 if not target.is_relative_to(root):
                     raise Rejected(
-                        f"{path.relative_to(root)} is a link out of the folder: "
+                        f"{words.name(str(path.relative_to(root)))} is a link out of the folder: "
                         "hand in the file itself"
                     )
                 if not target.is_file():
@@ -144,7 +180,7 @@ def _require(source: str, root: Path, files: tuple[SourceFile, ...]) -> None:
             raise Rejected(f"there is no {source}, but a {file.name}: rename it to {source}")
         if file.name.endswith("/" + source):
             raise Rejected(
-                f"there is no {source} in {root.name}, but there is one in "
+                f"there is no {source} in {words.name(root.name)}, but there is one in "
                 f"{file.name.removesuffix('/' + source)}: hand in that folder"
             )
     others = [file.name for file in files if file.name.endswith(".cu")]

@@ -32,6 +32,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 CANNOT_START = 125
+FOLDER = "grader-run-"
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 PR_CAPBSET_DROP = 24
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")  # where anybody may leave something
@@ -294,7 +295,7 @@ def main() -> None:
     _must(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
     if os.getppid() != specification["parent"]:
         return  # the grader died before it could be watched
-    own = tempfile.mkdtemp(prefix="grader-run-")
+    own = tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-")
     if uid is not None:
         os.chown(own, uid, uid)
     os.environ["HOME"] = own

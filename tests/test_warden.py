@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,6 +179,37 @@ def test_a_program_that_stops_the_warden_is_ended_all_the_same(
     while alive(child):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    assert not list(Path("/tmp").glob(f"{warden.FOLDER}{process.pid}-*"))
+
+
+@root_only
+@pytest.mark.usefixtures("systems_python")
+def test_a_warden_that_is_killed_is_stood_in_for(tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w+b") as said:
+        program = ["python3", "-I", "-S", "-c", DAEMON.format(stay=600)]
+        process = BOX.start(program, stdout=said)
+        daemon = first_number(tmp_path / "said")
+        process.kill()
+        process.wait()
+        sandbox.kill(process)
+    deadline = time.monotonic() + 10
+    while alive(daemon):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert not list(Path("/tmp").glob(f"{warden.FOLDER}{process.pid}-*"))
+
+
+def test_a_probe_disturbs_nobody(tmp_path: Path) -> None:
+    """Two graders at once: what one finds out about the machine ends no program of the other."""
+    for kind in sandbox.RUNGS:
+        if kind == "bubblewrap" and sandbox.why_not_bubblewrap():
+            continue
+        process = Sandbox(kind).start(["sleep", "600"])
+        sandbox.why_not_bubblewrap.__wrapped__()
+        sandbox._why_root.__wrapped__()
+        time.sleep(0.2)
+        assert process.poll() is None
+        sandbox.kill(process)
 
 
 def sandbox_children(pid: int) -> list[int]:
@@ -400,7 +432,7 @@ def test_root_without_another_user_has_no_capabilities(
 
 
 @root_only
-def test_an_ordinary_user_has_the_same_walls(tmp_path: Path, root: Path) -> None:
+def test_an_ordinary_user_has_the_same_walls(root: Path) -> None:
     """These tests and those of the sandbox again, as nobody."""
     python = Path("/usr/bin/python3")
     version = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
@@ -412,18 +444,17 @@ def test_an_ordinary_user_has_the_same_walls(tmp_path: Path, root: Path) -> None
         check=False, capture_output=True,
     ).returncode:  # fmt: skip
         pytest.skip("nobody cannot read this checkout")
-    base = tmp_path / "base"
     tests = [root / "tests" / name for name in ("test_warden.py", "test_sandbox.py")]
-    tmp_path.chmod(0o777)
-    for folder in (tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(folder.stat().st_mode | 0o011)
-    done = subprocess.run(
-        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-m",
-         "pytest", *tests, "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--basetemp", base],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": ":".join([str(root), *packages]),
-             "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd=root, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        os.chown(name, 65534, 65534)
+        done = subprocess.run(
+            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-m",
+             "pytest", *tests, "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
+             "--basetemp", f"{name}/base"],
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": ":".join([str(root), *packages]),
+                 "HOME": name, "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd=root, capture_output=True, text=True, check=False,
+        )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     assert done.stdout.count(".") > 40
 
