@@ -24,6 +24,8 @@ from grader.session import Call, Fault, Returned, Session
 
 F = NDArray[np.float32]
 
+pytestmark = pytest.mark.usefixtures("unfenced")
+
 # Without a module --------------------------------------------------------------------------------
 
 
