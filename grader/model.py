@@ -23,8 +23,8 @@ A time is a demand times the machine's constant of the same name, which is in se
                                  data are; for a load of shared memory; a shuffle; a barrier; the
                                  first load after one; a block's start and end
 Further constants: `clock` (cycles per second), `launch` (seconds until the first kernel runs),
-`next_launch` (seconds that each further kernel, copy or fill adds), `host` (seconds per byte that is
-copied from or to the host's memory), `p` and `q` (of the norms), and those of the ceiling:
+`next_launch` (seconds that each further kernel, copy or fill adds), `host` (seconds per byte that
+is copied from or to the host's memory), `p` and `q` (of the norms), and those of the ceiling:
 `ceiling_launch` (seconds), `ceiling_read` and `ceiling_write` (seconds per byte).
 """
 

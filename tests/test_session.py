@@ -22,7 +22,6 @@ from grader.errors import InfrastructureError
 from grader.sandbox import Sandbox
 from grader.session import Call, Fault, Returned, Session
 
-
 F = NDArray[np.float32]
 
 pytestmark = pytest.mark.usefixtures("unfenced")

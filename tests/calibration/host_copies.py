@@ -1,7 +1,9 @@
-"""How fast the host's memory is copied to a GPU and back: python -m tests.calibration.host_copies OUT
+"""How fast the host's memory is copied to a GPU and back.
 
-Needs a GPU and PyTorch. The best of several copies of 128 MB, as most launchers that are timed would
-copy; from pinned memory, which is the fastest way there is, and from ordinary memory.
+    python -m tests.calibration.host_copies OUT
+
+Needs a GPU and PyTorch. The best of several copies of 128 MB, as large as the arrays that are
+timed; from pinned memory, which is the fastest way there is, and from ordinary memory.
 """
 
 from __future__ import annotations
