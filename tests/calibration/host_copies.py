@@ -18,7 +18,7 @@ TIMES = 7
 
 
 def main(out: Path) -> None:
-    import torch  # type: ignore[import-not-found]
+    import torch
 
     device = torch.empty(BYTES, dtype=torch.uint8, device="cuda")
     found = {}
