@@ -110,8 +110,16 @@ def live_tokens(text: str) -> list[Token]:
         if token.kind == DIRECTIVE:
             _branch(token.text, taken)
         elif token.kind not in TRIVIA and False not in taken:
-            kept.append(token)
+            if token.text == "=" and kept and _touches(kept[-1], token):
+                kept[-1] = Token(token.kind, kept[-1].text + "=", kept[-1].offset)
+            else:
+                kept.append(token)
     return kept
+
+
+def _touches(left: Token, right: Token) -> bool:
+    """Whether a relation is in two pieces: the tokenizer keeps the `>` of templates apart."""
+    return left.text in ("<", ">") and left.offset + 1 == right.offset
 
 
 def _branch(directive: str, taken: list[bool | None]) -> None:
