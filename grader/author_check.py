@@ -233,9 +233,9 @@ def _trivial(used: Assignment, part: Part, test_id: str) -> Outcome:
         f"{output}: {answer}" for (output, answer), one in found.items() if not one.refused_at
     ]
     notes = [
-        f"{output}: {answer}: right at {where}"
+        f"{output}: {answer}: right at {'; '.join(one.right_at)}"
         for (output, answer), one in found.items()
-        for where in one.right_at
+        if one.right_at
     ]
     says = f"{len(found)} trivial answers are refused"
     if passes:

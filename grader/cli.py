@@ -413,6 +413,8 @@ def check_assignment(
             f"{click.style(f'{mark:<7}', fg=colour)}{outcome.step}: {outcome.name}", nl=False
         )
         click.echo(f": {outcome.says}")
+        for note in outcome.notes:
+            click.echo(f"          {note}")
 
     with terminal.progress() as progress:
         options["progress"] = progress
