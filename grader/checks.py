@@ -19,11 +19,12 @@ import numpy as np
 from grader.arena import Buffer
 from grader.assignment import Assignment
 from grader.cases import Case, cases, shrink, smaller, token
-from grader.compare import Mismatch, compare
+from grader.compare import Mismatch, compare, used
 from grader.findings import add, parse, sentence
 from grader.gpu import Gpu, OutOfMemory
 from grader.large import large_cases, try_large
 from grader.manifest import Part
+from grader.margins import Margin, Margins
 from grader.rationales import RATIONALES
 from grader.score import Failure, Finding, TestResult
 from grader.session import Call, Fault, Returned, Session
@@ -105,6 +106,7 @@ class Checker:
     progress: Progress = lambda _: None
     gpu: Gpu | None = None  # where the session's module runs; None is the emulator
     findings: list[Finding] = field(default_factory=list)
+    margins: Margins | None = None  # where to note how close results came to what is allowed
     unchecked: str = ""  # why the emulator could not give its opinion
     exhaustive: bool = False  # go on behind a failure, and look for no smaller one
     failed: list[tuple[Case, Problem]] = field(default_factory=list)  # when exhaustive
@@ -211,7 +213,6 @@ class Checker:
         ]
 
     def _try_step(self, test_id: str, case: Case, number: int, step: Step) -> Problem | None:
-        bound = self.assignment.test(test_id).bound
         inputs = self.assignment.inputs(
             self.part, case.family, step.dims, case.scale, case.rng(step.data)
         )
@@ -232,7 +233,7 @@ class Checker:
                 number, step.dims, answer.kind, answer.sentence,
                 shrinkable=about_the_case, findings=told,
             )  # fmt: skip
-        output, wrong = self._mismatch(answer, step, inputs, bound)
+        output, wrong = self._mismatch(test_id, case, answer, step, inputs)
         errors = [finding for finding in told if finding.severity == "error"]
         if errors:
             seen = RIGHT_ALL_THE_SAME if wrong is None else wrong.sentence(str(output))
@@ -251,11 +252,21 @@ class Checker:
         )  # fmt: skip
 
     def _mismatch(
-        self, answer: Returned, step: Step, inputs: dict[str, np.ndarray], bound: str
+        self,
+        test_id: str,
+        case: Case,
+        answer: Returned,
+        step: Step,
+        inputs: dict[str, np.ndarray],
     ) -> tuple[str | None, Mismatch | None]:
         """The first output that is wrong, and how."""
+        bound = self.assignment.test(test_id).bound
         expected = self.assignment.expected(self.part, step.dims, inputs, bound)
         for name in self.part.outputs:
+            if self.margins is not None:
+                share = used(answer.outputs[name], expected[name])
+                where = msgspec.structs.replace(case, dims=step.dims).describe()
+                self.margins.note(Margin(self.part.id, test_id, name, share, where))
             wrong = compare(answer.outputs[name], expected[name], self.assignment.arrays[name])
             if wrong is not None:
                 return name, wrong

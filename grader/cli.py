@@ -422,6 +422,64 @@ def mutants(
     click.echo(mutating.show(report))
 
 
+@author.command("check")
+@click.argument("assignment", required=False)
+@click.option("--submissions", type=click.Path(path_type=Path), metavar="FOLDER")
+@click.option("--solution", type=click.Path(path_type=Path), metavar="FOLDER")
+@click.option("--starter", type=click.Path(path_type=Path), metavar="FOLDER")
+@click.option("--fast", is_flag=True, help="One master, and submissions of every kind only.")
+@click.option("--masters", type=click.IntRange(min=1), metavar="N", help="For the solution: 3.")
+@click.option("--only", multiple=True, metavar="STEP", help="Only this step; may be repeated.")
+@click.option("--names", multiple=True, metavar="NAME", help="Only this submission; repeatable.")
+@backend_option
+@json_option
+@sentences
+def check_assignment(
+    assignment: str | None,
+    only: tuple[str, ...],
+    names: tuple[str, ...],
+    json_path: Path | None,
+    **options: Any,
+) -> None:
+    """Check that ASSIGNMENT does what its author means it to do.
+
+    Steps: solution, starter, trivial, submissions, thresholds. The folders are looked for around
+    the assignment. Ends with 1 if something does not hold.
+    """
+    import msgspec
+
+    from grader import author_check, terminal
+    from grader.score import check_writable, write_json
+
+    for step in only:
+        if step not in author_check.STEPS:
+            known = list(author_check.STEPS)
+            close = did_you_mean(step, known)
+            raise UsageError(f"unknown step {step!r}{close}; the steps are {', '.join(known)}")
+    if json_path is not None:
+        check_writable(json_path)
+
+    def told(outcome: author_check.Outcome) -> None:
+        mark, colour = ("ok", "green") if outcome.holds else ("FAILS", "red")
+        click.echo(
+            f"{click.style(f'{mark:<7}', fg=colour)}{outcome.step}: {outcome.name}", nl=False
+        )
+        click.echo(f": {outcome.says}")
+        for note in outcome.notes:
+            click.echo(f"          {note}")
+
+    with terminal.progress() as progress:
+        options["progress"] = progress
+        checked = author_check.prepare(assignment, only=only, wanted=names, **options)
+        report = author_check.run(checked, only, told)
+    click.echo(f"\n{author_check.table(report)}")
+    if json_path is not None:
+        raw = msgspec.json.format(msgspec.json.encode(report), indent=2)
+        write_json(raw + b"\n", json_path)
+    if not report.holds:
+        sys.exit(EXIT_FAILED)
+
+
 def _arguments(submission: str, assignment: str | None) -> str:
     """How to name the same submission on another command line."""
     named = [] if submission == "." else [submission]

@@ -21,6 +21,7 @@ from grader.errors import BuildFailed, InfrastructureError, Rejected, UsageError
 from grader.gpu import OutOfMemory
 from grader.job import Job, build_for
 from grader.manifest import Part
+from grader.margins import Margins
 from grader.review import needs_review
 from grader.score import (
     AssignmentInfo,
@@ -48,6 +49,7 @@ def grade(
     nvcc: bool = False,
     require_isolation: bool = False,
     progress: Callable[[str], None] = lambda _: None,
+    margins: Margins | None = None,
 ) -> Score:
     """Grade the submission in a folder.
 
@@ -57,6 +59,7 @@ def grade(
     timed: False leaves speed out (it is not run, and earns nothing).
     nvcc: also compile with nvcc, without a GPU: what only the emulator's front end accepts does not
     build then, and the notes say what the kernels take of a GPU.
+    margins: is filled with how close the results came to what is allowed.
     require_isolation: only grade in the strong sandbox (see grader/threat-model.md).
 
     Whatever is wrong with the submission is in the Score, a machine that cannot grade gives
@@ -82,7 +85,7 @@ def grade(
     try:
         read = submission.read(folder, used)
         handed_in = SubmissionInfo(read.id, read.sha256, [file.name for file in read.files])
-        job = Job(read, used, target, master, progress, findings, notes, timed, nvcc)
+        job = Job(read, used, target, master, progress, findings, notes, timed, nvcc, margins)
         results = job.run(wanted)
         if any(test.passed is False for part in results for test in part.tests):
             message = _unfinished(read)

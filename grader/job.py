@@ -14,6 +14,7 @@ from grader.checks import Checker, not_run
 from grader.errors import BuildFailed
 from grader.findings import add
 from grader.manifest import Part
+from grader.margins import Margins
 from grader.modelled import ModelledSpeed
 from grader.records import Pool
 from grader.sandbox import Sandbox
@@ -73,6 +74,7 @@ class Job:
     notes: list[str]
     timed: bool
     nvcc: bool
+    margins: Margins | None = None
     _stopped: threading.Event = field(default_factory=threading.Event)
     _sessions: list[Session] = field(default_factory=list)
     _module: build.Module | None = None
@@ -168,6 +170,7 @@ class Job:
         gpu, found = self.target.gpu, one.found[name]
         with opener() as session:
             checker = Checker(self.used, one.part, session, self.master, self._say, gpu, found)
+            checker.margins = self.margins
             result = checker.run(name)
         if result.passed and self._emulated is not None:
             result = self._second_opinion(one.part, name, self._emulated, box, found) or result

@@ -13,8 +13,8 @@ import pytest
 import grader
 from grader import gpu, toolkit
 from grader.errors import InfrastructureError
+from grader.expectations import Expectation, failed
 from grader.toolkit import Toolkit
-from tests.expectations import Expectation, failed
 from tests.gpu import accept, audit, pages, timings, verdicts
 from tests.gpu.audit import Kernels, Record
 

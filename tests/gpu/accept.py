@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.expectations import Expectation
 from grader.target import choose as choose_target
-from tests.expectations import Expectation
 from tests.gpu import audit, pages, timings, verdicts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,8 +17,9 @@ import grader
 from grader import build, sandbox, submission
 from grader.assignment import Assignment
 from grader.errors import BuildFailed, GraderError
+from grader.expectations import Expectation, failed, messages
 from grader.target import choose as choose_target
-from tests.expectations import TOLERANCE, Expectation, failed, messages, read_all
+from tests.expectations import TOLERANCE, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSIGNMENT = "layernorm"
