@@ -105,6 +105,11 @@ def test_a_kill_by_few_of_many_cases_is_weak(failing: int, cases: int, weak: boo
     assert kill.weak is weak
 
 
+def test_a_test_that_ended_at_an_endless_loop_is_not_weak() -> None:
+    kill = Kill("saxpy", "base", {"n": 4}, "normal", 1.0, "endless_loop", 1, 6, 0)
+    assert not kill.weak
+
+
 def test_a_report_is_a_line_for_each_mutant_and_the_sums() -> None:
     killed = Tried("x.cu", 3, "relation", "< becomes <=", "killed", ["saxpy"], KILL)
     tried = [
