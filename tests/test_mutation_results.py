@@ -1,4 +1,4 @@
-"""The recorded mutants: every survivor has its proof, every proof a survivor; the sums are right."""
+"""The recorded mutants: every survivor has its proof and every proof a survivor; sums are right."""
 
 from __future__ import annotations
 
