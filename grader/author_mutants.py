@@ -34,6 +34,7 @@ from grader.submission import SourceFile, Submission
 from grader.target import choose
 
 AT_ONCE = 2
+ENDLESS = ("timeout", "endless_loop")  # end a test at its first failure
 WEAK = 2  # a test that fails in so few of its cases notices a fault by luck
 
 Outcome = Literal["discarded", "killed", "survived"]
@@ -55,8 +56,8 @@ class Kill(msgspec.Struct, frozen=True):
 
     @property
     def weak(self) -> bool:
-        # a problem of every case ends the test at its first one
-        return self.failing <= WEAK and self.cases > 2 * WEAK
+        few = self.failing <= WEAK and self.cases > 2 * WEAK
+        return few and self.kind not in ENDLESS
 
 
 class Tried(msgspec.Struct, frozen=True):

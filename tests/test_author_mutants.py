@@ -73,13 +73,19 @@ def test_a_mutant_is_killed_survives_or_does_not_build(
     assert told[-1] == "5 of 5 mutants"
 
 
-def test_the_same_seed_tries_the_same_mutants(saxpy_native: Assignment, folder: Path) -> None:
-    reports = [
-        try_mutants(folder, assignment=saxpy_native, count=3, chosen_by=7, masters=1)
-        for _ in range(2)
-    ]
-    assert reports[0] == reports[1]
-    assert len(reports[0].tried) == 3
+def test_the_same_seed_tries_the_same_mutants(
+    saxpy: Assignment, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_graded(candidate: author_mutants._Candidate, *_: object) -> Tried:
+        mutant = candidate.mutant
+        return Tried("saxpy.cu", mutant.line, mutant.name, mutant.description, "discarded", [])
+
+    monkeypatch.setattr(author_mutants, "_attempt", not_graded)
+    one, again, other = (
+        try_mutants(folder, assignment=saxpy, count=3, chosen_by=seed).tried for seed in (7, 7, 8)
+    )
+    assert one == again != other
+    assert len(one) == 3
 
 
 def test_numbers_below_one_and_unknown_parts_are_refused(saxpy: Assignment, folder: Path) -> None:
@@ -103,6 +109,11 @@ KILL = Kill("saxpy", "base", {"n": 4}, "normal", 1.0, "wrong_result", 5, 5, 0)
 def test_a_kill_by_few_of_many_cases_is_weak(failing: int, cases: int, weak: bool) -> None:
     kill = Kill("saxpy", "base", {"n": 4}, "normal", 1.0, "wrong_result", failing, cases, 0)
     assert kill.weak is weak
+
+
+def test_a_test_that_ended_at_an_endless_loop_is_not_weak() -> None:
+    kill = Kill("saxpy", "base", {"n": 4}, "normal", 1.0, "endless_loop", 1, 6, 0)
+    assert not kill.weak
 
 
 def test_a_report_is_a_line_for_each_mutant_and_the_sums() -> None:
