@@ -372,11 +372,25 @@ def handout(assignment: str, out: Path | None) -> None:
 
 @author.command("check")
 @click.argument("assignment", required=False)
-@click.option("--submissions", type=click.Path(path_type=Path), metavar="FOLDER")
-@click.option("--solution", type=click.Path(path_type=Path), metavar="FOLDER")
-@click.option("--starter", type=click.Path(path_type=Path), metavar="FOLDER")
+@click.option(
+    "--submissions", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Those with an expect.toml; tests/submissions/ASSIGNMENT when left out.",
+)  # fmt: skip
+@click.option(
+    "--solution", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="solution/ASSIGNMENT when left out.",
+)  # fmt: skip
+@click.option(
+    "--starter", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="starter/ASSIGNMENT when left out.",
+)  # fmt: skip
 @click.option("--fast", is_flag=True, help="One master, and submissions of every kind only.")
-@click.option("--masters", type=click.IntRange(min=1), metavar="N", help="For the solution: 3.")
+@click.option(
+    "--masters",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Grade the solution with so many masters (3; 1 with --fast).",
+)
 @click.option("--only", multiple=True, metavar="STEP", help="Only this step; may be repeated.")
 @click.option("--names", multiple=True, metavar="NAME", help="Only this submission; repeatable.")
 @backend_option
