@@ -108,10 +108,17 @@ class Checker:
     findings: list[Finding] = field(default_factory=list)
     margins: Margins | None = None  # where to note how close results came to what is allowed
     unchecked: str = ""  # why the emulator could not give its opinion
+    exhaustive: bool = False  # go on behind a failure, and look for no smaller one
+    failed: list[tuple[Case, Problem]] = field(default_factory=list)  # when exhaustive
     _seen: list[Finding] = field(default_factory=list)  # in the calls of the case that runs
 
     def run(self, test_id: str) -> TestResult:
-        """Run all cases of a test up to the first that fails, and report the smallest failure."""
+        """Run all cases of a test up to the first that fails, and report the smallest failure.
+
+        When `exhaustive`, run all of them, each in a clean worker after a failure; `failed` holds
+        what failed, and ends early only at a problem that would show in every case, slowly.
+        """
+        first = len(self.failed)
         tried: list[Case] = []
         left_out: list[str] = []
         for case in self._cases(test_id):
@@ -122,10 +129,18 @@ class Checker:
                 left_out.append(f"not run: {case.describe()} ({error})")
                 continue
             tried.append(case)
+            if problem is not None and self.exhaustive:
+                self.failed.append((case, problem))
+                self.session.stop()
+                if not problem.shrinkable:
+                    break
+                continue
             if problem is not None:
                 self.progress(f"{self.part.title}, {test_id}: looking for a smaller failing case")
                 return self._failed(test_id, tried, *self._smallest(test_id, case, problem))
             add(self.findings, self._seen)
+        if self.failed[first:]:
+            return self._failed(test_id, tried, *self.failed[first])
         return self._result(test_id, True, tried, "; ".join(left_out))
 
     def second_opinion(self, test_id: str) -> TestResult | None:

@@ -370,6 +370,58 @@ def handout(assignment: str, out: Path | None) -> None:
     click.echo(f"wrote {path}")
 
 
+@author.command()
+@click.argument("submission", type=click.Path())
+@assignment_option
+@part_option
+@click.option("--count", default=30, show_default=True, metavar="N", help="How many mutants.")
+@click.option("--seed", default=0, show_default=True, metavar="S", help="Which mutants.")
+@click.option(
+    "--masters", default=5, show_default=True, metavar="N",
+    help="What survives is graded on the cases of so many masters.",
+)  # fmt: skip
+@click.option(
+    "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE",
+    help="Write the report there.",
+)  # fmt: skip
+@sentences
+def mutants(
+    submission: str,
+    assignment: str | None,
+    parts: tuple[str, ...],
+    count: int,
+    seed: int,
+    masters: int,
+    json_path: Path | None,
+) -> None:
+    """Grade small faults made in a SUBMISSION that is right, and show which of them survive.
+
+    Runs on the emulator, without timing.
+    """
+    import msgspec
+
+    from grader import author_mutants as mutating
+    from grader import terminal
+    from grader.score import check_writable, write_json
+
+    if json_path is not None:
+        check_writable(json_path)
+    with terminal.progress() as progress:
+        report = mutating.try_mutants(
+            submission,
+            assignment=assignment,
+            parts=parts,
+            count=count,
+            chosen_by=seed,
+            masters=masters,
+            progress=progress,
+        )
+    if json_path is not None:
+        raw = msgspec.json.format(msgspec.json.encode(report), indent=2)
+        write_json(raw + b"\n", json_path)
+    click.echo(mutating.show(report))
+
+
 @author.command("check")
 @click.argument("assignment", required=False)
 @click.option(

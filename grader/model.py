@@ -23,9 +23,9 @@ A time is a demand times the machine's constant of the same name, which is in se
                                  data are; for a load of shared memory; a shuffle; a barrier; the
                                  first load after one; a block's start and end
 Further constants: `clock` (cycles per second), `launch` (seconds until the first kernel runs),
-`next_launch` (seconds that each further kernel, copy or fill adds), `p` and `q` (of the norms), and
-those of the ceiling: `ceiling_launch` (seconds), `ceiling_read` and `ceiling_write` (seconds per
-byte).
+`next_launch` (seconds that each further kernel, copy or fill adds), `host` (seconds per byte that
+is copied from or to the host's memory), `p` and `q` (of the norms), and those of the ceiling:
+`ceiling_launch` (seconds), `ceiling_read` and `ceiling_write` (seconds per byte).
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ RESOURCES: Mapping[str, tuple[str, ...]] = {
     "atomics": ("atomic", "turn", "same_address"),
 }  # fmt: skip
 IN_BYTES = ("dram", "l2")
+TO_OR_FROM_HOST = " host"  # how the emulator calls such a copy
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,10 @@ def seconds(counted: Counters, machine: Machine) -> float:
     """The time of one call of a launcher."""
     constants = machine.model
     kernels = sum(price(launch, machine).seconds for launch in counted.launches)
-    filled = constants["dram"] * sum(call.bytes for call in counted.api)
+    filled = sum(
+        constants["host" if call.call.endswith(TO_OR_FROM_HOST) else "dram"] * call.bytes
+        for call in counted.api
+    )
     return constants["launch"] + constants["next_launch"] * further(counted) + filled + kernels
 
 

@@ -27,12 +27,14 @@ import signal
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
 CANNOT_START = 125
 FOLDER = "grader-run-"
+ABANDONED = 3600.0  # seconds: longer than any program runs
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 PR_CAPBSET_DROP = 24
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")  # where anybody may leave something
@@ -265,6 +267,19 @@ def remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def remove_abandoned() -> None:
+    """Remove scratch folders of wardens that were killed a while ago."""
+    with os.scandir("/tmp") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if not entry.name.startswith(FOLDER):
+                    continue
+                pid, info = entry.name.removeprefix(FOLDER).split("-")[0], entry.stat()
+                old = time.time() - info.st_mtime > ABANDONED
+                if old and info.st_uid == os.geteuid() and not os.path.exists(f"/proc/{pid}"):
+                    remove(entry.path)
+
+
 def _as_user(uid: int, act: Any) -> None:
     """Do something as that user, in a process of its own: kill(-1) means all that he has."""
     child = os.fork()
@@ -295,6 +310,7 @@ def main() -> None:
     _must(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
     if os.getppid() != specification["parent"]:
         return  # the grader died before it could be watched
+    remove_abandoned()
     own = tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-")
     if uid is not None:
         os.chown(own, uid, uid)

@@ -34,6 +34,7 @@ CONSTANTS = {
     "same_address": 3.0,
     "launch": 2e-6,
     "next_launch": 1e-6,
+    "host": 2e-11,
     "p": 2.0,
     "q": 2.0,
     "ceiling_launch": 1e-6,

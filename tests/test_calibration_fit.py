@@ -332,7 +332,12 @@ def fitted(committed: Data) -> Array:
 
 
 def test_the_machine_file_is_what_the_data_give(committed: Data, fitted: Array) -> None:
-    expected = {"clock": fit.CLOCK, **constants(fitted), **fit.fit_ceiling(committed)}
+    expected = {
+        "clock": fit.CLOCK,
+        **constants(fitted),
+        "host": fit.host_copy(),
+        **fit.fit_ceiling(committed),
+    }
     assert machine.load().model == pytest.approx(expected, rel=2e-3)
 
 

@@ -485,3 +485,35 @@ def test_what_the_emulator_cannot_do_is_no_opinion(checker: Make, kind: str) -> 
     assert made.unchecked == "grid.sync() over more than one block"
     assert made.findings == []
     assert len(seen(made)) == 1, "other cases would take as long and say no more"
+
+
+# All failures -------------------------------------------------------------------------------------
+
+
+def test_an_exhaustive_check_runs_every_case_and_makes_none_smaller(checker: Make) -> None:
+    def wrong_above_four(launch: Launch) -> None:
+        right(launch)
+        launch.arrays["out"][4:] = 0
+
+    made = checker(wrong_above_four)
+    made.exhaustive = True
+    result = made.run("base")
+    every = list(cases(made.assignment, made.part, "base", MASTER))
+    assert result.cases == every
+    assert [case for case, _ in made.failed] == [case for case in every if case.dims["n"] > 4]
+    assert result.passed is False and result.failure is not None
+    assert result.failure.dims == {"n": 1024}  # the first that fails, as it is
+
+
+def test_an_exhaustive_check_ends_at_what_every_case_would_repeat(checker: Make) -> None:
+    made = checker(lambda _: Fault("endless_loop", "it does not end"))
+    made.exhaustive = True
+    result = made.run("base")
+    assert (len(result.cases), len(made.failed), result.passed) == (1, 1, False)
+
+
+def test_an_exhaustive_check_of_a_right_launcher_passes(checker: Make) -> None:
+    made = checker(right)
+    made.exhaustive = True
+    assert made.run("base").passed is True
+    assert made.failed == []

@@ -402,6 +402,24 @@ def test_a_wrong_solution_is_a_wrong_command(run: Grader, tmp_path: Path) -> Non
     assert run("author", "handout", "nosuch").exit_code == USAGE
 
 
+@builds
+def test_mutants_are_shown_and_written(run: Grader, tmp_path: Path) -> None:
+    out = tmp_path / "mutants.json"
+    arguments = ("--count", 1, "--masters", 1, "--json", out)
+    result = run("author", "mutants", SUBMISSIONS / "right", *SAXPY, *arguments)
+    assert result.exit_code == DONE
+    assert result.output.splitlines()[-1].endswith("do not build")
+    report = json.loads(out.read_text())
+    assert (report["submission"], len(report["tried"])) == ("right", 1)
+
+
+def test_no_mutants_are_a_wrong_command(run: Grader) -> None:
+    result = run("author", "mutants", SUBMISSIONS / "right", *SAXPY, "--count", 0)
+    assert (result.exit_code, result.stderr) == (
+        USAGE, "grader: the numbers of mutants and of masters must be 1 or more\n",
+    )  # fmt: skip
+
+
 # doctor ------------------------------------------------------------------------------------------
 
 

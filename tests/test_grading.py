@@ -125,6 +125,7 @@ def test_a_weaker_sandbox_gives_the_same_verdict(
     monkeypatch.setattr(sandbox, "choose", lambda: Sandbox("process"))
     other = grade("saxpy/wrong_tail")
     assert other.environment.sandbox == "process"
+    assert other.environment.sandbox_lacks == sandbox.lacks(Sandbox("process")) != []
     assert other.parts == one.parts
     assert other.findings == one.findings
 

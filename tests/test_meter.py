@@ -173,14 +173,21 @@ def test_report(tmp_path: Path, runtimes: dict[str, Path]) -> None:
         "    float *a, *b;\n"
         "    cudaMalloc(&a, 1024); cudaMalloc(&b, 1024);\n"
         "    cudaMemset(a, 0, 1024);\n"
+        "    float here[16]; cudaMemcpy(here, a, 64, cudaMemcpyDeviceToHost);\n"
+        "    cudaMemcpy(b, here, 32, cudaMemcpyDefault); cudaMemcpy(b, a, 16, cudaMemcpyDefault);\n"
         "    gather<<<dim3(1, 3), 64, 512>>>(b, a, a);\n"
         "}\n"
     )
     build([source], tmp_path / "report", runtime=runtimes["g++"])
     counted = count(tmp_path / "report")
-    assert counted["api"] == [{"call": "cudaMemset", "bytes": 1024}]
+    assert counted["api"] == [
+        {"call": "cudaMemset", "bytes": 1024},
+        {"call": "cudaMemcpy host", "bytes": 64},
+        {"call": "cudaMemcpy host", "bytes": 32},
+        {"call": "cudaMemcpy", "bytes": 16},
+    ]
     (launch,) = counted["launches"]
-    assert (launch["kernel"], launch["file"], launch["line"]) == ("gather", "report.cu", 14)
+    assert (launch["kernel"], launch["file"], launch["line"]) == ("gather", "report.cu", 16)
     assert (launch["grid"], launch["block"]) == ([1, 3, 1], [64, 1, 1])
     assert (launch["shared_static"], launch["shared_dynamic"]) == (256, 512)
     assert not launch["truncated"]

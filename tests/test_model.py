@@ -180,6 +180,10 @@ def test_a_call_costs_its_launches_and_their_starting() -> None:
     filled = Counters([one, other], [ApiCall("cudaMemset", MB), ApiCall("cudaMemcpy", 2 * MB)])
     assert model.further(filled) == 3
     assert model.seconds(filled, MACHINE) == pytest.approx(2e-6 + 3e-6 + 3 * MB * 1e-12 + kernels)
+    there_and_back = Counters([one], [ApiCall("cudaMemcpy host", MB)] * 2)
+    assert model.seconds(there_and_back, MACHINE) == pytest.approx(
+        2e-6 + 2e-6 + 2 * MB * 2e-11 + model.price(one, MACHINE).seconds
+    )
 
 
 def test_a_call_that_does_nothing_costs_a_launch() -> None:

@@ -22,9 +22,9 @@ from grader.errors import InfrastructureError
 from grader.sandbox import Sandbox
 from grader.session import Call, Fault, Returned, Session
 
-pytestmark = pytest.mark.usefixtures("unfenced")
-
 F = NDArray[np.float32]
+
+pytestmark = pytest.mark.usefixtures("unfenced")
 
 # Without a module --------------------------------------------------------------------------------
 

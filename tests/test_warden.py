@@ -199,6 +199,22 @@ def test_a_warden_that_is_killed_is_stood_in_for(tmp_path: Path) -> None:
     assert not list(Path("/tmp").glob(f"{warden.FOLDER}{process.pid}-*"))
 
 
+def test_what_a_killed_warden_left_does_not_stay_for_ever() -> None:
+    old, new, running = (
+        Path(f"/tmp/{warden.FOLDER}{pid}-{os.getpid()}") for pid in (0, 4194305, os.getpid())
+    )
+    for folder in (old, new, running):
+        folder.mkdir()
+    for folder in (old, running):
+        os.utime(folder, (0, 0))
+    try:
+        warden.remove_abandoned()
+        assert [folder.exists() for folder in (old, new, running)] == [False, True, True]
+    finally:
+        new.rmdir()
+        running.rmdir()
+
+
 def test_a_probe_disturbs_nobody(tmp_path: Path) -> None:
     """Two graders at once: what one finds out about the machine ends no program of the other."""
     for kind in sandbox.RUNGS:

@@ -140,6 +140,12 @@ def fit_ceiling(data: Data) -> dict[str, float]:
     return {name: float(value) for name, value in zip(names, found, strict=True)}
 
 
+def host_copy() -> float:
+    """Seconds per byte of a copy from or to the host, as fast as it gets."""
+    measured = json.loads((HERE / "host_copies.json").read_text())
+    return float(1 / max(measured["bytes_per_second"].values()))
+
+
 # Writing -----------------------------------------------------------------------------------------
 
 MACHINE = machine.FOLDER / f"{machine.DEFAULT}.toml"
@@ -174,7 +180,7 @@ def main() -> None:
     )
     logs = fit(data, np.ones(len(data.keys), bool))
     constants = dict(zip(START, map(float, np.exp(logs)), strict=True))
-    write_constants({"clock": CLOCK, **constants, **fit_ceiling(data)})
+    write_constants({"clock": CLOCK, **constants, "host": host_copy(), **fit_ceiling(data)})
     machine.load.cache_clear()
     predicted = leave_one_out(data, logs)
     fit_report.write(data, predicted, HERE)

@@ -166,7 +166,8 @@ cudaError_t __emulator_memcpy_async(void* to, const void* from, size_t size, cud
     if (checking()) checker::copied(to, from, size, stream, site);
     std::memmove(to, from, size);
     if (watchers != 0) {
-        watch_memory_call("cudaMemcpy", heap.contains(to) ? to : nullptr, heap.contains(from) ? from : nullptr, size);
+        const char* name = heap.contains(to) && heap.contains(from) ? "cudaMemcpy" : "cudaMemcpy host";
+        watch_memory_call(name, heap.contains(to) ? to : nullptr, heap.contains(from) ? from : nullptr, size);
     }
     // Host memory that is not pinned is there when the call returns.
     if (checking() && !heap.contains(to) && !is_pinned(to)) checker::wait_for_stream(stream);
