@@ -58,6 +58,17 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture
+def own_cache(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A build cache in which nobody else builds; the native parts are those of the session."""
+    folder = tmp_path / "own-cache"
+    folder.mkdir()
+    (cache / "native").mkdir(exist_ok=True)
+    (folder / "native").symlink_to(cache / "native")
+    monkeypatch.setenv("KERNEL_GRADER_CACHE", str(folder))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""

@@ -279,6 +279,7 @@ def test_a_grader_that_is_killed_leaves_nothing_that_matters(
     saxpy_native: Assignment,
     submitted: Path,
     tmp_path: Path,
+    own_cache: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if kind == "bubblewrap" and (why := sandbox.why_not_bubblewrap()):
