@@ -19,7 +19,7 @@ from pathlib import Path
 
 from grader import diagnostics, nvcc_log, places, recipe, sandbox, symbols, toolkit, tools, usage
 from grader.assignment import Assignment
-from grader.errors import BuildFailed, InfrastructureError
+from grader.errors import BuildFailed, Forbidden, InfrastructureError
 from grader.native_parts import Native, native
 from grader.recipe import Recipe
 from grader.sandbox import Limits, Sandbox
@@ -305,6 +305,8 @@ def _failure(log: str, submission: Submission, how: Recipe, work: Path) -> Build
         text = nvcc_log.translate(text, submission, work / "build")
     found = diagnostics.explain(text, submission)
     if found is not None:
+        if found[0].endswith(diagnostics.HIDES):
+            return Forbidden(*found)
         place = re.match(r"(.*?):\d+: ", found[0])
         foreign = place and place[1] not in {file.name for file in submission.files}
         return _Unexplained(*found) if foreign else BuildFailed(*found)

@@ -14,6 +14,7 @@ from grader.submission import Submission
 
 SHOWN_LINES = 40
 QUOTED_WIDTH = 200
+HIDES = "is not allowed: it would hide accesses from the checkers"
 
 ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)"
@@ -71,7 +72,7 @@ def _in_our_words(error: str) -> str:
     if poisoned is None:
         return error
     name = f"`{poisoned[1]}`" if poisoned[1] else "this attribute"
-    return f"{name} is not allowed: it would hide accesses from the checkers"
+    return f"{name} {HIDES}"
 
 
 def first_lines(log: str) -> str:

@@ -6,6 +6,7 @@ GraderError
 ├── InfrastructureError   this machine is at fault, not the student    exit code 3
 ├── Rejected              the submission cannot be used at all         a score of 0
 └── BuildFailed           the submission does not compile or link      a score of 0
+    └── Forbidden         it would, but meddles with what grades it
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ class BuildFailed(GraderError):
     def __init__(self, sentence: str, log: str) -> None:
         super().__init__(sentence)
         self.log = log
+
+
+class Forbidden(BuildFailed):
+    """The submission defines or uses what a submission must not (grader/symbols.py)."""
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

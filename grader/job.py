@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from grader import build, machine, sandbox
 from grader.assignment import Assignment
 from grader.checks import Checker, not_run
-from grader.errors import BuildFailed
+from grader.errors import BuildFailed, Forbidden
 from grader.findings import add
 from grader.manifest import Part
 from grader.margins import Margins
@@ -237,10 +237,12 @@ class Job:
 
     def _for_second_opinions(self, box: Sandbox) -> build.Module | None:
         """The same submission for the emulator, when another backend decides the numbers: its
-        checkers see what a GPU hides. None where the emulator cannot run it."""
+        checkers see what a GPU hides. None where the emulator cannot run it. Raises Forbidden."""
         self._say("Compiling for the emulator's checkers")
         try:
             return build.build(self.read, self.used, box)
+        except Forbidden:  # it need not run there, but it must not fight what would watch it
+            raise
         except BuildFailed as error:
             self._not_checked(f"the emulator cannot run this file ({error})")
             return None

@@ -4,7 +4,7 @@ Every shape is one call on the emulator, of which it runs some blocks and counts
 the machine. The result is the same on every computer: nothing is timed.
 
 What those blocks write must be right as well. Of a part whose results only all blocks together can
-make (sums over the rows, say) one shape, which the master chooses, is run as a whole, and so is
+make (sums over the rows, say) some shapes, which the master chooses, are run as a whole, and so is
 every shape at which not all of the arrays seems to be touched.
 """
 
@@ -35,6 +35,8 @@ IMPOSSIBLE = 1.2
 TOUCHED = 0.97  # of an array, at least, by a call that does all of its work
 LARGE = 0.05  # of all arrays: how much of a smaller one is touched, a sample does not tell
 CHEAPER = 0.67  # no sample is so much cheaper than the whole
+AFFORDABLE = 6e7  # accesses of all shapes that are run as a whole: some seconds
+SLOW = ("timeout", "endless_loop")
 ADVICE = 3  # of a part: who follows it will see what is next
 GARBAGE = Fault("garbage", "the emulator's counters make no sense: the submission tampered with it")
 NOTHING = Fault(
@@ -69,6 +71,16 @@ class Shape:
         return min(1.0, self.ratio)
 
     @property
+    def accesses(self) -> float:
+        """Of all lanes of all warps, roughly."""
+        return 32 * sum(
+            count
+            for launch in self.counted.launches
+            for name, count in launch.counters.items()
+            if name.endswith("_requests") and name.startswith(("global_", "shared_"))
+        )
+
+    @property
     def truncated(self) -> bool:
         return any(launch.truncated for launch in self.counted.launches)
 
@@ -101,6 +113,9 @@ class ModelledSpeed:
                 # what blocks count in device memory, a sample leaves behind half done
                 self.session.stop()
                 sampled, shape = shapes[number], self._shape(test_id, shapes[number].dims, True)
+                if isinstance(shape, Fault) and shape.kind in SLOW:
+                    doubts.append(f"it could not be run as a whole at {sampled.sizes}")
+                    continue
                 if isinstance(shape, Fault):
                     return self._failed(test_id, sampled.dims, shape), None
                 if sampled.seconds < CHEAPER * shape.seconds:
@@ -137,14 +152,19 @@ class ModelledSpeed:
         return dataclasses.replace(priced, right=right)
 
     def _doubtful(self, test_id: str, shapes: list[Shape]) -> list[int]:
-        """Which shapes to run as a whole: those at which work seems to be left out, and one of
-        those at which the sample tells nothing about the results."""
+        """Which shapes to run as a whole: those at which work seems to be left out, and of those
+        at which the sample tells nothing about the results as many as can be afforded."""
         left_out = [n for n, shape in enumerate(shapes) if not self._touches_all(shape)]
         unknown = [n for n, shape in enumerate(shapes) if not shape.right and n not in left_out]
-        if not unknown:
-            return left_out
         names = (self.assignment.id, self.part.id, test_id, "whole")
-        return [*left_out, unknown[cases.seed(self.master, *names) % len(unknown)]]
+        unknown.sort(key=lambda n: cases.seed(self.master, *names, n))
+        spent, chosen = 0.0, unknown[:1]
+        for n in unknown[1:]:
+            spent += shapes[chosen[-1]].accesses
+            if spent + shapes[n].accesses > AFFORDABLE:
+                break
+            chosen.append(n)
+        return [*left_out, *chosen]
 
     def _touches_all(self, shape: Shape) -> bool:
         """Whether a call reads all of its large inputs, and writes all of its large outputs."""

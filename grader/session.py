@@ -33,6 +33,7 @@ from grader.schedule import cores
 Answer = TypeVar("Answer")
 
 CALL_SECONDS = 30.0
+WHOLE = 4  # times as long for a call at a large size of which every block runs
 ALL_CALLS_SECONDS = 240.0  # of one session: a launcher that sleeps a while each time ends as well
 START_SECONDS = 30.0
 PROCESSES = 64
@@ -161,9 +162,10 @@ class Session:
             steps=steps,
         )  # fmt: skip
         settings = machine.encode().ljust(worker.MACHINE_BYTES, b"\0")
-        return self._once_more(lambda: self._model(launcher, command + settings, fd))
+        seconds = self.call_seconds * (WHOLE if every_block else 1)
+        return self._once_more(lambda: self._model(launcher, command + settings, fd, seconds))
 
-    def _model(self, launcher: str, command: bytes, sheet: int) -> str | Fault:
+    def _model(self, launcher: str, command: bytes, sheet: int, seconds: float) -> str | Fault:
         fault = self._spent() or self.open()
         if fault is not None:
             return fault
@@ -174,7 +176,7 @@ class Session:
                 socket.send_fds(self._control, [b"s"], [sheet])
         except OSError:
             return self._lost(2.0)
-        answer = self._answer(launcher, most=worker.COUNTS_BYTES)
+        answer = self._answer(launcher, most=worker.COUNTS_BYTES, seconds=seconds)
         return answer if isinstance(answer, Fault) else answer.report
 
     def map(self, pools: Sequence[Pool]) -> None:
@@ -280,14 +282,18 @@ class Session:
         return None
 
     def _answer(
-        self, launcher: str, received: bytes = b"", most: int = worker.REPORT_BYTES
+        self,
+        launcher: str,
+        received: bytes = b"",
+        most: int = worker.REPORT_BYTES,
+        seconds: float | None = None,
     ) -> Reply | Fault:
         """What the worker says after a command, within the time it has; `received` came already.
 
         most: bytes of its report.
         """
         began = time.monotonic()
-        reply = self._receive(self.call_seconds, received, most)
+        reply = self._receive(seconds or self.call_seconds, received, most)
         self.seconds_left -= time.monotonic() - began
         if isinstance(reply, Fault) or reply.status == worker.RETURNED:
             return reply

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from grader.assignment import Assignment
-from grader.errors import BuildFailed
+from grader.errors import BuildFailed, Forbidden
 
 MOST_BYTES = 64 << 20  # of a list
 # What the build leaves for us, by the shell's commands: see `commands`.
@@ -73,7 +73,7 @@ def commands(linked: Iterable[str]) -> str:
         f"{objects} nm -A -u {{}} + > {USED}",
         # what only an assembler can write; compilers make none of it
         f"{objects} objdump -d --no-show-raw-insn {{}} + 2>/dev/null"
-        f" | grep -E '\\b(syscall|sysenter|int +\\$0x80|wrpkru|svc)\\b' > {TRAPS}; true",
+        f" | grep -E '^ *[0-9a-f]+:.(syscall|sysenter|int +.0x80|wrpkru|svc)' > {TRAPS}; true",
     ]
     if others:
         lists += [
@@ -86,7 +86,8 @@ def commands(linked: Iterable[str]) -> str:
 def refuse(
     target: Path, assignment: Assignment, units: Mapping[str, str], api: Path | None
 ) -> None:
-    """Raises BuildFailed for what a submission must not define or use.
+    """Raises Forbidden for what a submission must not define or use, BuildFailed for two launchers
+    of one name.
 
     target: where `commands` ran. units: how the path of each object file ends, and the name of the
     student's file that is in it. api: headers of the only functions of the emulator that may be
@@ -103,7 +104,7 @@ def refuse(
     if api is not None:
         _refuse_internals(used, units, _words(api))
     if (target / TRAPS).stat().st_size:
-        raise BuildFailed("the submission asks the system directly, by assembler: it must not", "")
+        raise Forbidden("the submission asks the system directly, by assembler: it must not", "")
 
 
 def read(path: Path) -> list[Symbol]:
@@ -138,7 +139,7 @@ def _refuse_redefinitions(defined: list[Symbol], ours: set[str]) -> None:
     """A submission that defines one of the runtime's functions, such as cudaEventElapsedTime, or
     one that the runtime calls, would put itself between the grader and the device."""
     for name in sorted({one.name for one in defined if one.type not in WEAK} & ours):
-        raise BuildFailed(
+        raise Forbidden(
             f"{name} is a function of the CUDA runtime or of the grader: call yours another name",
             "",
         )
@@ -150,7 +151,7 @@ def _refuse_forbidden(used: list[Symbol], units: Mapping[str, str]) -> None:
         if why is None and PYTHON.fullmatch(one.name):
             why = "belongs to Python"
         if why is not None:
-            raise BuildFailed(
+            raise Forbidden(
                 f"{_file(one, units)} uses {one.name}(), which {why}: a submission must not", ""
             )
 
@@ -161,7 +162,7 @@ def _refuse_internals(used: list[Symbol], units: Mapping[str, str], words: set[s
     for one in used:
         parts = _own_names(one.name)
         if any(part not in words for part in parts):
-            raise BuildFailed(
+            raise Forbidden(
                 f"{_file(one, units)} uses {'::'.join(parts)}, which is the grader's own", ""
             )
 

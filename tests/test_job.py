@@ -13,7 +13,7 @@ import pytest
 import grader
 from grader import build, job, schedule, score
 from grader.cases import PUBLIC_MASTER
-from grader.errors import BuildFailed, InfrastructureError
+from grader.errors import BuildFailed, Forbidden, InfrastructureError
 from grader.job import Job
 from grader.score import Finding
 from grader.session import Fault, NoDevice, Session
@@ -28,7 +28,7 @@ GPU = Target("cuda", "GPU", cast(Any, object()), "")
 def made(monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job whose sessions are never opened."""
     monkeypatch.setattr(job, "build_for", lambda *_: MODULE)
-    monkeypatch.setattr(Job, "_for_second_opinions", lambda *_: None)
+    monkeypatch.setattr(build, "build", lambda *_: MODULE)
     monkeypatch.setattr(Session, "open", lambda _: None)
     read = Submission("x", Path(), (SourceFile("x.cu", b""),), "0")
     target = Target("cpu", "CPU", None, "")
@@ -196,3 +196,28 @@ def test_a_missing_gpu_is_somebodys_fault(made: Job, monkeypatch: pytest.MonkeyP
     with pytest.raises(NoDevice):
         made.run(list(made.used.parts))
     assert asked == [1]
+
+
+@pytest.mark.parametrize("error", [BuildFailed, Forbidden])
+def test_who_fights_the_checkers_is_refused_on_a_gpu_too(
+    made: Job, monkeypatch: pytest.MonkeyPatch, error: type[BuildFailed]
+) -> None:
+    """What the emulator only cannot run is graded without its opinion."""
+
+    def refused(*_: Any) -> build.Module:
+        raise error("it uses emu_watch", "")
+
+    def graded(_: Job, one: Any, name: str, *__: Any) -> None:
+        one.done[name] = result(name)
+
+    monkeypatch.setattr(build, "build", refused)
+    monkeypatch.setattr(Job, "_correctness", graded)
+    made.target = GPU
+    if error is Forbidden:
+        with pytest.raises(Forbidden):
+            made.run(list(made.used.parts))
+        return
+    made.run(list(made.used.parts))
+    assert made.notes == [
+        "findings not checked: the emulator cannot run this file (it uses emu_watch)"
+    ]

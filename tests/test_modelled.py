@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 
 from grader import grading, modelled, review
 from grader.assignment import Assignment
-from grader.cases import seed
 from grader.counters import ApiCall, Buffer, Counters
 from grader.manifest import Slope
 from grader.modelled import IMPOSSIBLE, STEPS, ModelledSpeed
@@ -295,15 +294,15 @@ def one_row_only(arrays: SheetArrays, every_block: bool) -> None:
     arrays.write("sums", np.where(np.arange(sums.shape[1]) == 3, sums, 0))
 
 
-def touching(used: Assignment, *shares: float, blocks: int = 1000) -> list[str]:
+def touching(used: Assignment, *shares: float, requests: float = 0.0) -> list[str]:
     """Reports of calls, one a shape and as often as needed, that read such a share of `a`."""
     reports = []
     for dims, share in zip(used.test("speed").shapes, shares, strict=True):
         size = 4 * dims["batch"] * dims["rows"] * dims["cols"]
         sums = Buffer("sums", size // dims["cols"], 0.0, size / dims["cols"] / 32, 0.0)
         buffers = [Buffer("a", size, share * size / 32, 0.0, 0.0), sums]
-        counts = {"dram_read_sectors": 5e4}  # 1.6 us
-        made = launch(counts, buffers=buffers, grid=(blocks, 1, 1))
+        counts = {"dram_read_sectors": 5e4, "global_load_requests": requests}  # 1.6 us
+        made = launch(counts, buffers=buffers)
         reports.append(as_report(Counters([made], [])))
     return reports
 
@@ -324,24 +323,34 @@ def test_right_blocks_are_enough(used: Assignment) -> None:
     assert result.passed and not session.whole
 
 
-def test_one_shape_is_run_as_a_whole_when_blocks_alone_tell_nothing(used: Assignment) -> None:
+def test_shapes_are_run_as_a_whole_when_blocks_alone_tell_nothing(used: Assignment) -> None:
     first, second = touching(used, 1.0, 1.0)
-    again = {"8 x 64 x 32": first, "16 x 16 x 16": second}
-    name = [*again][seed(MASTER, used.id, "row_sums", "speed", "whole") % 2]
-    result, _, session = graded(used, right_as_a_whole, first, second, again[name])
-    assert result.passed and session.whole == [name]
-    assert session.stops == 1, "a sample may leave counters in device memory half done"
+    session = FakeSession(first, second, *[first] * 2, kernel=right_as_a_whole)
+    result, record = speed_test(used, session, [], []).run("speed")
+    assert result.passed and record is not None
+    assert sorted(session.whole) == ["16 x 16 x 16", "8 x 64 x 32"]
+    assert session.stops == 2, "a sample may leave counters in device memory half done"
 
 
-def test_the_master_chooses_it(used: Assignment) -> None:
-    first, second = touching(used, 1.0, 1.0)
+def test_the_master_chooses_when_not_all_can_be_afforded(used: Assignment) -> None:
+    first, second = touching(used, 1.0, 1.0, requests=0.6 * modelled.AFFORDABLE / 32)
     chosen = set()
     for number in range(20):
         session = FakeSession(first, second, first, kernel=right_as_a_whole)
         made = dataclasses.replace(speed_test(used, session, [], []), master=b"%d" % number)
         made.run("speed")
+        assert len(session.whole) == 1
         chosen |= set(session.whole)
     assert chosen == {"8 x 64 x 32", "16 x 16 x 16"}
+
+
+def test_what_is_too_slow_as_a_whole_is_looked_at_by_a_person(used: Assignment) -> None:
+    slow = Fault("timeout", "it did not come back")
+    session = FakeSession(*touching(used, 1.0, 1.0), slow, slow, kernel=right_as_a_whole)
+    result, record = speed_test(used, session, [], []).run("speed")
+    assert record is not None
+    assert (result.passed, record.verdict) == (None, "withheld")
+    assert "it could not be run as a whole at 8 x 64 x 32" in result.message
 
 
 def test_wrong_results_at_a_large_size_earn_nothing(used: Assignment) -> None:
