@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import gpu_files, sandbox, warden
-from grader.errors import InfrastructureError, UsageError
+from grader import gpu_files, sandbox
 from grader.sandbox import Limits, Sandbox
 
 WHY_NOT = sandbox.why_not_bubblewrap()
@@ -252,6 +251,74 @@ def test_the_scratch_space_is_bounded_and_gone_afterwards(
     assert not Path("/tmp/kernel-grader-made").exists()
 
 
+@bubblewrap_only
+def test_processes_are_counted(walls: Sandbox, run: Run) -> None:
+    program = (
+        "import os, time\n"
+        "made = 0\n"
+        "while made < 60:\n"
+        "    try: pid = os.fork()\n"
+        "    except BlockingIOError: break\n"
+        "    if pid == 0: time.sleep(60)\n"
+        "    made += 1\n"
+        "print(made)\n"
+    )
+    code, said = run(walls, program, limits=Limits(processes=20))
+    assert code == 0
+    assert 15 <= int(said) <= 20  # bubblewrap's own processes count for an ordinary user
+
+
+@bubblewrap_only
+def test_a_daemon_is_gone_when_kill_returns(walls: Sandbox, tmp_path: Path) -> None:
+    python, folders = sandbox.python()
+    program = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork(): os._exit(0)\n"
+        "    open('beat', 'w').write('x')\n"
+        "time.sleep(600)\n"
+    )
+    process = walls.start(
+        [python, "-I", "-S", "-c", program], readable=folders, writable=[tmp_path], folder=tmp_path
+    )
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "beat").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    inside = os.readlink(f"/proc/{sandbox._only_child(process.pid)}/ns/pid")
+    assert len(in_namespace(inside)) >= 3
+    sandbox.kill(process)
+    assert in_namespace(inside) == []
+
+
+def in_namespace(namespace: str) -> list[str]:
+    found = []
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit() and os.readlink(f"/proc/{name}/ns/pid") == namespace:
+                found.append(name)
+    return found
+
+
+@bubblewrap_only
+@pytest.mark.parametrize("folder", ["/", "/dev"])
+def test_the_walls_themselves_are_no_scratch_space(walls: Sandbox, run: Run, folder: str) -> None:
+    """Both are in memory, of a size that nothing bounds."""
+    code, said = run(walls, f"open({folder + '/made'!r}, 'w')")
+    assert (code, "Read-only file system" in said or "Permission denied" in said) == (1, True)
+
+
+@bubblewrap_only
+def test_shared_memory_is_bounded_and_private(
+    walls: Sandbox, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "TMP_BYTES", 1 << 20)
+    code, said = run(walls, "open('/dev/shm/kernel-grader-made', 'wb').write(bytes(2 << 20))")
+    assert (code, "No space left" in said) == (1, True)
+    assert not Path("/dev/shm/kernel-grader-made").exists()
+
+
 # GPUs --------------------------------------------------------------------------------------------
 
 
@@ -323,199 +390,3 @@ def test_device_files_come_after_the_new_dev(monkeypatch: pytest.MonkeyPatch) ->
         assert command[command.index(node) - 1] == "--dev-bind"
         assert command.index(node) > at
     assert "/dev/nvidia0" not in sandbox._bubblewrap(wanted())
-
-
-# Choosing ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def unprobed() -> None:
-    """Lets a test probe for itself, and forgets what it found."""
-    sandbox.why_not_bubblewrap.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def probe_again_later() -> object:
-    yield
-    sandbox.why_not_bubblewrap.cache_clear()
-    sandbox.choose.cache_clear()
-
-
-@pytest.mark.usefixtures("unprobed")
-def test_without_bwrap_the_process_rung_is_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    sandbox.choose.cache_clear()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert sandbox.why_not_bubblewrap() == "bwrap is not installed"
-    assert sandbox.choose() == Sandbox("process")
-
-
-@pytest.mark.usefixtures("unprobed")
-@pytest.mark.parametrize("words", ["bwrap: No permissions to create new namespace", ""])
-def test_a_bwrap_that_does_not_work_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str
-) -> None:
-    sandbox.choose.cache_clear()
-    fake = tmp_path / "bwrap"
-    fake.write_text(f"#!/bin/sh\n{f'echo {words!r} >&2' if words else ''}\nexit 1\n")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert sandbox.why_not_bubblewrap() == (words or "bwrap failed")
-    assert sandbox.choose().kind == "process"
-
-
-@bubblewrap_only
-def test_a_working_bwrap_is_chosen() -> None:
-    assert sandbox.choose().kind == "bubblewrap"
-
-
-@pytest.mark.parametrize("kind", [*RUNGS[:1], "process"])
-def test_a_rung_can_be_asked_for(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    sandbox.choose.cache_clear()
-    monkeypatch.setenv(sandbox.VARIABLE, kind)
-    assert sandbox.choose() == Sandbox(kind)
-
-
-def test_there_is_no_other_rung(monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox.choose.cache_clear()
-    monkeypatch.setenv(sandbox.VARIABLE, "docker")
-    with pytest.raises(UsageError, match="'docker': it can be bubblewrap or process"):
-        sandbox.choose()
-
-
-@pytest.mark.usefixtures("unprobed")
-def test_a_rung_that_is_asked_for_has_to_work(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    sandbox.choose.cache_clear()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv(sandbox.VARIABLE, "bubblewrap")
-    with pytest.raises(InfrastructureError, match="does not work: bwrap is not installed"):
-        sandbox.choose()
-
-
-@pytest.mark.parametrize("asked", ["process", ""])
-def test_isolation_can_be_demanded(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
-    sandbox.choose.cache_clear()
-    monkeypatch.setenv(sandbox.VARIABLE, asked)
-    if sandbox.choose().kind == "bubblewrap":
-        sandbox.isolated()
-        return
-    with pytest.raises(InfrastructureError, match="cannot be isolated on this machine"):
-        sandbox.isolated()
-
-
-def test_what_a_rung_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sandbox.lacks(Sandbox("bubblewrap")) == []
-    monkeypatch.setattr(warden, "landlock_abi", lambda: 0)
-    monkeypatch.setattr(warden, "has_seccomp", lambda: False)
-    monkeypatch.setattr(sandbox, "drops_root", lambda _: False)
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    weak = sandbox.lacks(Sandbox("process"))
-    assert "every file that its user may read or write is within reach" in weak
-    assert "it can end other processes of its user, the grader among them" in weak
-    assert "it can use the network, and leave shared memory behind" in weak
-    monkeypatch.setattr(warden, "landlock_abi", lambda: warden.SIGNALS_SINCE)
-    monkeypatch.setattr(warden, "has_seccomp", lambda: True)
-    assert set(sandbox.lacks(Sandbox("process"))) == set(weak[-2:])
-
-
-def test_root_runs_nothing_as_root_without_walls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "why_not_bubblewrap", lambda: "bwrap is not installed")
-    monkeypatch.setattr(sandbox, "_why_root", lambda: "user 60578 cannot read /root")
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(warden, "landlock_abi", lambda: warden.SIGNALS_SINCE - 1)
-    sandbox.choose.cache_clear()
-    with pytest.raises(InfrastructureError, match="would run as root: user 60578 cannot read"):
-        sandbox.choose()
-    monkeypatch.setattr(warden, "landlock_abi", lambda: warden.SIGNALS_SINCE)
-    assert sandbox.choose().kind == "process"
-
-
-@bubblewrap_only
-def test_processes_are_counted(walls: Sandbox, run: Run) -> None:
-    program = (
-        "import os, time\n"
-        "made = 0\n"
-        "while made < 60:\n"
-        "    try: pid = os.fork()\n"
-        "    except BlockingIOError: break\n"
-        "    if pid == 0: time.sleep(60)\n"
-        "    made += 1\n"
-        "print(made)\n"
-    )
-    code, said = run(walls, program, limits=Limits(processes=20))
-    assert code == 0
-    assert 15 <= int(said) <= 20  # bubblewrap's own processes count for an ordinary user
-
-
-@bubblewrap_only
-def test_a_daemon_is_gone_when_kill_returns(walls: Sandbox, tmp_path: Path) -> None:
-    python, folders = sandbox.python()
-    program = (
-        "import os, time\n"
-        "if os.fork() == 0:\n"
-        "    os.setsid()\n"
-        "    if os.fork(): os._exit(0)\n"
-        "    open('beat', 'w').write('x')\n"
-        "time.sleep(600)\n"
-    )
-    process = walls.start(
-        [python, "-I", "-S", "-c", program], readable=folders, writable=[tmp_path], folder=tmp_path
-    )
-    deadline = time.monotonic() + 20
-    while not (tmp_path / "beat").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    inside = os.readlink(f"/proc/{sandbox._only_child(process.pid)}/ns/pid")
-    assert len(in_namespace(inside)) >= 3
-    sandbox.kill(process)
-    assert in_namespace(inside) == []
-
-
-def in_namespace(namespace: str) -> list[str]:
-    found = []
-    for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            if name.isdigit() and os.readlink(f"/proc/{name}/ns/pid") == namespace:
-                found.append(name)
-    return found
-
-
-@bubblewrap_only
-@pytest.mark.parametrize("folder", ["/", "/dev"])
-def test_the_walls_themselves_are_no_scratch_space(walls: Sandbox, run: Run, folder: str) -> None:
-    """Both are in memory, of a size that nothing bounds."""
-    code, said = run(walls, f"open({folder + '/made'!r}, 'w')")
-    assert (code, "Read-only file system" in said or "Permission denied" in said) == (1, True)
-
-
-@bubblewrap_only
-def test_shared_memory_is_bounded_and_private(
-    walls: Sandbox, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox, "TMP_BYTES", 1 << 20)
-    code, said = run(walls, "open('/dev/shm/kernel-grader-made', 'wb').write(bytes(2 << 20))")
-    assert (code, "No space left" in said) == (1, True)
-    assert not Path("/dev/shm/kernel-grader-made").exists()
-
-
-def test_users_are_given_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "USERS", range(61000, 61002))
-    first, second = sandbox.User(), sandbox.User()
-    assert {first.uid, second.uid} == {61000, 61001}
-    with pytest.raises(InfrastructureError, match="2 submissions run on this machine already"):
-        sandbox.User()
-    first.give_back()
-    third = sandbox.User()
-    assert third.uid == first.uid
-    for user in (second, third):
-        user.give_back()
-
-
-def test_the_interpreter_is_no_virtual_environment() -> None:
-    python, folders = sandbox.python()
-    assert Path(python).is_file()
-    assert not Path(python).is_relative_to(sys.prefix) or sys.prefix == sys.base_prefix
-    assert all(folder.is_dir() for folder in folders)
